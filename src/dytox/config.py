@@ -1,0 +1,245 @@
+"""The schema of a run: every hyperparameter, typed and frozen, with its meaning beside it.
+
+Unknown keys, wrong types and impossible combinations are refused with the key's full name. What one method
+alone understands stands under `method:` and is checked by that method's own `Options`.
+The defaults are the paper's, for CIFAR-100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dytox.errors import UserError, unknown
+
+
+class Section(BaseModel):
+    """A part of the config: strict, frozen, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class DataConfig(Section):
+    """Which images, and how they reach the network."""
+
+    dataset: str = "digits"  # digits | cifar100 | folder
+    root: str | None = None  # the folder that holds the data (--data)
+    image_size: int | None = Field(None, gt=0)  # side in pixels; null: the dataset's own
+    test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where the dataset has no test set
+    validation_share: float = Field(0.0, ge=0, lt=1)  # > 0: this share of the training set is the test set
+    mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
+    std: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
+
+
+class ScenarioConfig(Section):
+    """Which classes come when."""
+
+    order: int | list[int] | Literal["natural"] = "natural"  # a number: the published order, else a shuffle
+    classes: int | None = Field(None, gt=1)  # only the first so many of the order; null: all
+    first: int | None = Field(None, gt=0)  # classes of the first task; null: `increment`
+    increment: int = Field(10, gt=0)  # classes of each later task; the last takes what is left
+    increments: list[int] | None = None  # the classes of every task, instead of first and increment
+    joint: bool = False  # all classes in one task
+
+
+class MemoryConfig(Section):
+    """How many exemplars are kept for rehearsal, and which."""
+
+    size: int = Field(2000, ge=0)  # in all, shared by the classes seen; 0: no memory
+    per_class: int | None = Field(None, gt=0)  # a fixed number for each class, instead of `size`
+    selection: Literal["herding", "closest", "furthest", "random"] = "herding"
+
+
+class RandAugmentConfig(Section):
+    """RandAugment: so many operations an image, drawn with replacement."""
+
+    operations: int = Field(2, gt=0)
+    magnitude: float = Field(9.0, ge=0, le=10)
+    magnitude_std: float = Field(0.5, ge=0)
+    probability: float = Field(0.5, gt=0, le=1)  # with which each drawn operation is applied
+
+
+class AugmentConfig(Section):
+    """How training images are varied, each on its own."""
+
+    pad: int = Field(4, ge=0)  # random crop after padding by so many pixels; 0: none
+    resized_crop: list[float] | None = Field(None, min_length=2, max_length=2)  # area range; then no pad
+    flip: float = Field(0.5, ge=0, le=1)  # probability of a horizontal flip
+    randaugment: RandAugmentConfig | None = RandAugmentConfig()
+    mixup: float = Field(0.0, ge=0)  # alpha of Beta(alpha, alpha); 0: no MixUp
+
+
+class ModelConfig(Section):
+    """The transformer (table "DyTox's architectures")."""
+
+    patch_size: int = Field(4, gt=0)
+    dim: int = Field(384, gt=0)
+    heads: int = Field(12, gt=0)
+    depth: int = Field(5, gt=0)  # number of SABs
+    attention: Literal["gpsa", "plain"] = "gpsa"  # of the SABs
+    mlp_ratio: float = Field(4.0, gt=0)
+    drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
+    locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
+
+    @model_validator(mode="after")
+    def _heads_divide_dim(self) -> ModelConfig:
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
+        return self
+
+
+class LossConfig(Section):
+    """The classification loss."""
+
+    activation: Literal["sigmoid", "softmax"] = "sigmoid"
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+
+
+class OptimizerConfig(Section):
+    """One optimiser, made anew for each phase."""
+
+    name: Literal["adamw", "sgd"] = "adamw"
+    weight_decay: float = Field(1e-6, ge=0)
+    decay_vectors: bool = False  # whether 1-D parameters are decayed too
+    betas: list[float] = Field([0.9, 0.999], min_length=2, max_length=2)
+    eps: float = Field(1e-8, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)  # of sgd
+
+
+class ScheduleConfig(Section):
+    """The learning rate of each epoch."""
+
+    name: Literal["cosine", "constant", "step"] = "constant"
+    warmup_epochs: int = Field(0, ge=0)
+    warmup_lr: float = Field(1e-6, ge=0)  # where the warm-up starts
+    min_lr: float = Field(1e-5, ge=0)  # where the cosine ends
+    milestones: list[int] = []  # of `step`: epochs at which the lr is multiplied by gamma
+    gamma: float = Field(0.1, gt=0, le=1)
+
+
+class PhaseConfig(Section):
+    """A training phase. Batch and learning rate are global figures, whatever the number of processes."""
+
+    epochs: int = Field(500, ge=0)
+    batch: int = Field(256, gt=1)
+    lr: float = Field(5e-4, gt=0)
+    lr_reference_batch: int | None = Field(512, gt=0)  # lr is scaled by batch / this; null: lr as it is
+    repeats: int = Field(1, gt=0)  # repeated augmentation: an image so many times in a draw
+    clip_norm: float | None = Field(None, gt=0)
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+
+    @property
+    def effective_lr(self) -> float:
+        """The learning rate after scaling with the batch."""
+        return self.lr if self.lr_reference_batch is None else self.lr * self.batch / self.lr_reference_batch
+
+
+class SamConfig(Section):
+    """Sharpness-aware minimisation (DyTox++), for any method."""
+
+    rho: float = Field(0.0, ge=0)  # 0: off
+    adaptive: bool = True  # ASAM
+    skip_first: bool = True  # not in the first task
+    phases: list[str] = ["train"]
+    every: int = Field(1, gt=0)  # LookSAM: the perturbation is computed every so many steps
+
+
+class MethodConfig(BaseModel):
+    """The method's name and its own options, which the method checks."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    name: str = "dytox"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Everything but the name."""
+        return dict(self.model_extra or {})
+
+
+class RuntimeConfig(Section):
+    """Where and how it is computed; no effect on what is computed."""
+
+    device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
+    threads: int | None = Field(None, gt=0)  # null: torch's choice
+    evaluation_batch: int = Field(256, gt=0)
+
+
+class Config(Section):
+    """A whole run, resolved."""
+
+    recipe: str = "custom"
+    seed: int = Field(0, ge=0)
+    data: DataConfig = DataConfig()
+    scenario: ScenarioConfig = ScenarioConfig()
+    memory: MemoryConfig = MemoryConfig()
+    method: MethodConfig = MethodConfig()
+    model: ModelConfig = ModelConfig()
+    augment: AugmentConfig = AugmentConfig()
+    loss: LossConfig = LossConfig()
+    training: PhaseConfig = PhaseConfig(
+        schedule=ScheduleConfig(name="cosine", warmup_epochs=5),
+    )
+    finetuning: PhaseConfig = PhaseConfig(epochs=20, lr=5e-5)
+    sam: SamConfig = SamConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Config:
+        increments = self.scenario.increments
+        if increments is not None and (not increments or min(increments) < 1):
+            raise ValueError(f"scenario.increments {increments}: every task needs at least one class")
+        for name, phase in (("training", self.training), ("finetuning", self.finetuning)):
+            if phase.epochs and phase.schedule.warmup_epochs >= phase.epochs:
+                raise ValueError(
+                    f"{name}.schedule.warmup_epochs {phase.schedule.warmup_epochs} must be below "
+                    f"{name}.epochs {phase.epochs}"
+                )
+        if self.augment.resized_crop and not 0 < self.augment.resized_crop[0] <= self.augment.resized_crop[1] <= 1:
+            raise ValueError(f"augment.resized_crop {self.augment.resized_crop}: two shares of the area, rising")
+        return self
+
+
+AnySection = TypeVar("AnySection", bound=BaseModel)
+
+
+def validate(schema: type[AnySection], values: Mapping[str, Any], prefix: str = "") -> AnySection:
+    """`values` as a `schema`; what is wrong becomes one sentence with the key's full name."""
+    try:
+        return schema.model_validate(dict(values))
+    except ValidationError as error:
+        raise _explain(schema, error, prefix) from None
+
+
+def _explain(schema: type[BaseModel], error: ValidationError, prefix: str) -> UserError:
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"]]
+    key = prefix + ".".join(path)
+    if first["type"] == "extra_forbidden":
+        parent = _section_at(schema, path[:-1])
+        known = [prefix + ".".join([*path[:-1], name]) for name in parent.model_fields]
+        return unknown("config key", key, known)
+    if first["type"] == "value_error":
+        message = str(first["ctx"]["error"])
+        return UserError(f"Impossible config: {key + ': ' if path else ''}{message}.")
+    return UserError(f"Config key {key}: {first['msg'].lower()}, not {first['input']!r}.")
+
+
+def _section_at(schema: type[BaseModel], path: list[str]) -> type[BaseModel]:
+    for name in path:
+        annotation = schema.model_fields[name].annotation
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        schema = next(each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel))
+    return schema
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `over`, section by section."""
+    merged = dict(base)
+    for key, value in over.items():
+        mine = merged.get(key)
+        merged[key] = merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
+    return merged

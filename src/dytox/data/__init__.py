@@ -1,0 +1,1 @@
+"""Datasets, scenarios (which classes come when), augmentation and batches."""

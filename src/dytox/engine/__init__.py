@@ -1,0 +1,1 @@
+"""One loop, one backward(): what every method shares."""

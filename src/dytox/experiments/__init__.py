@@ -1,0 +1,1 @@
+"""Benchmarks: a loop of tasks over one learner."""

@@ -1,0 +1,1 @@
+"""Which exemplars are kept for rehearsal, and how many."""

@@ -1,0 +1,1 @@
+"""Networks that grow by a task at a time."""

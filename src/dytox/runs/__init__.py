@@ -1,0 +1,1 @@
+"""Run and model directories: atomic files, checksums, no code in them."""
