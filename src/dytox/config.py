@@ -50,6 +50,14 @@ class MemoryConfig(Section):
     size: int = Field(2000, ge=0)  # in all, shared by the classes seen; 0: no memory
     per_class: int | None = Field(None, gt=0)  # a fixed number for each class, instead of `size`
     selection: Literal["herding", "closest", "furthest", "random"] = "herding"
+    shares: int = Field(1, gt=0)  # > 1: so many sets, each selected with its own augmentation (the erratum)
+    budget: Literal["split", "each"] = "split"  # whether the shares split the size, or have it each
+
+    @model_validator(mode="after")
+    def _one_quota(self) -> MemoryConfig:
+        if self.per_class is not None and not self.size:
+            raise ValueError(f"per_class {self.per_class} with size 0: without memory nothing is kept per class")
+        return self
 
 
 class RandAugmentConfig(Section):
@@ -144,7 +152,6 @@ class SamConfig(Section):
     adaptive: bool = True  # ASAM
     skip_first: bool = True  # not in the first task
     phases: list[str] = ["train"]
-    every: int = Field(1, gt=0)  # LookSAM: the perturbation is computed every so many steps
 
 
 class MethodConfig(BaseModel):
@@ -166,6 +173,7 @@ class RuntimeConfig(Section):
     device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
     threads: int | None = Field(None, gt=0)  # null: torch's choice
     evaluation_batch: int = Field(256, gt=0)
+    checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
 
 
 class Config(Section):

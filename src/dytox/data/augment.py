@@ -1,0 +1,108 @@
+"""How training images are varied: crop, flip, RandAugment, normalise, each image on its own.
+
+A batch is varied at once, on the device it is on. All random numbers are drawn beforehand, on the CPU and for the
+whole global batch; a process takes its rows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dytox.config import AugmentConfig
+from dytox.data.randaugment import RandAugment, resample
+
+ASPECTS = (3 / 4, 4 / 3)  # width / height of a resized crop
+ATTEMPTS = 10  # windows drawn for a resized crop, of which the first that fits is taken
+
+
+class Augmentation:
+    """Varies training images, each on its own, in one batch on the device the images are on."""
+
+    def __init__(self, config: AugmentConfig, *, mean: Sequence[float], std: Sequence[float]) -> None:
+        self.config = config
+        self.mean, self.std = tuple(mean), tuple(std)
+        self.randaugment = None if config.randaugment is None else RandAugment(config.randaugment)
+
+    def draw(self, generator: torch.Generator, count: int, size: int) -> dict[str, Tensor]:
+        """All random numbers for `count` images of side `size`; every tensor's first dimension is `count`."""
+        config = self.config
+        draws = {"flip": torch.rand(count, generator=generator) < config.flip}
+        if config.resized_crop is not None:
+            draws["window"] = draw_windows(generator, count, size, area=config.resized_crop)
+        else:
+            draws["offset"] = torch.randint(2 * config.pad + 1, (count, 2), generator=generator)
+        if self.randaugment is not None:
+            draws |= self.randaugment.draw(generator, count)
+        return draws
+
+    def __call__(self, images: Tensor, draws: Mapping[str, Tensor]) -> Tensor:
+        """uint8 (n, 3, side, side) -> normalised float32 of the same shape."""
+        assert images.dtype == torch.uint8, images.dtype
+        assert images.shape[2] == images.shape[3], images.shape
+        if not len(images):
+            return normalise(images, self.mean, self.std)
+        if self.config.resized_crop is not None:
+            images = resized_crop(images, draws["window"].to(images.device))
+        elif self.config.pad:
+            images = padded_crop(images, draws["offset"].to(images.device), pad=self.config.pad)
+        images = flip(images, draws["flip"].to(images.device))
+        if self.randaugment is not None:
+            images = self.randaugment(images, draws)
+        return normalise(images, self.mean, self.std)
+
+
+def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """uint8 (n, 3, height, width) -> float32: levels scaled to 0...1, less the mean, divided by the deviation."""
+    centre, spread = (torch.tensor(each, device=images.device).view(3, 1, 1) for each in (mean, std))
+    return images.float().div_(255).sub_(centre).div_(spread)
+
+
+def padded_crop(images: Tensor, offset: Tensor, *, pad: int) -> Tensor:
+    """A window of each image's own size from the image padded with black; `offset` (n, 2): its top and left."""
+    n, channels, side, _ = images.shape
+    padded = F.pad(images, (pad, pad, pad, pad))
+    width = side + 2 * pad
+    first = (offset[:, 0] * width + offset[:, 1]).view(n, 1, 1)
+    row = torch.arange(side, device=images.device) * width
+    plane = torch.arange(n * channels, device=images.device).view(n, channels, 1) * width**2
+    runs = padded.flatten().unfold(0, side, 1)  # (pixels, side): the run of pixels that starts at each
+    return runs.index_select(0, (plane + first + row).flatten()).view_as(images)
+
+
+def draw_windows(generator: torch.Generator, count: int, size: int, *, area: Sequence[float]) -> Tensor:
+    """Top, left, height, width (count, 4) of windows with a random share of the area and a random aspect."""
+    drawn = torch.rand(4, count, ATTEMPTS, generator=generator, dtype=torch.float64)
+    pixels = size**2 * (area[0] + (area[1] - area[0]) * drawn[0])
+    aspect = torch.exp(log(ASPECTS[0]) + (log(ASPECTS[1]) - log(ASPECTS[0])) * drawn[1])
+    width = (pixels * aspect).sqrt().round().clamp_(min=1)
+    height = (pixels / aspect).sqrt().round().clamp_(min=1)
+    top, left = ((size - height + 1) * drawn[2]).floor(), ((size - width + 1) * drawn[3]).floor()
+    windows = torch.stack((top, left, height, width), dim=-1)  # (count, attempts, 4)
+    fits = (width <= size) & (height <= size)
+    first = fits.int().argmax(1)
+    whole = torch.tensor([0.0, 0.0, size, size], dtype=torch.float64)
+    chosen = torch.where(fits.any(1, keepdim=True), windows[torch.arange(count), first], whole)
+    return chosen.float()
+
+
+def resized_crop(images: Tensor, window: Tensor) -> Tensor:
+    """Each image's window, brought back to the image's size; `window` (n, 4): top, left, height, width."""
+    side = images.shape[-1]
+    top, left, height, width = window[:, :, None].unbind(1)  # (n, 1) each
+    centres = (torch.arange(side, device=images.device) + 0.5) / side
+    y = torch.clamp(top + centres * height, top + 0.5, top + height - 0.5)  # nothing from beyond the window
+    x = torch.clamp(left + centres * width, left + 0.5, left + width - 0.5)
+    x, y = (x * 2 / side - 1)[:, None, :], (y * 2 / side - 1)[:, :, None]
+    shape = (len(images), side, side)
+    return resample(images, x.expand(shape), y.expand(shape)).round_().to(torch.uint8)
+
+
+def flip(images: Tensor, flipped: Tensor) -> Tensor:
+    """The images, mirrored left to right where `flipped` (n,) says so."""
+    place = torch.arange(len(images), device=images.device) + len(images) * flipped
+    return torch.cat((images, images.flip(-1))).index_select(0, place)

@@ -1,0 +1,123 @@
+"""Datasets by name, or from arrays in memory; a dataset without a test set gives up a share of its images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dytox.config import DataConfig
+from dytox.data import cifar100, digits, folder
+from dytox.data.images import resize
+from dytox.data.samples import Dataset, Samples
+from dytox.errors import UserError, unknown
+from dytox.randomness import Position, generator
+
+Array: TypeAlias = Tensor | NDArray[Any]
+Loader: TypeAlias = Callable[[DataConfig], tuple[Samples, Samples | None, tuple[str, ...]]]
+
+# Each gives a training set, a test set if there is one, and the names of the classes.
+LOADERS: dict[str, Loader] = {"cifar100": cifar100.load, "digits": digits.load, "folder": folder.load}
+
+
+def load(config: DataConfig) -> Dataset:
+    """The dataset that the config names, at its image size and with its test set."""
+    if config.dataset not in LOADERS:
+        raise unknown("dataset", config.dataset, LOADERS)
+    train, test, class_names = LOADERS[config.dataset](config)
+    if test is None:
+        train, test = split(train, config.test_share, class_names)
+    if config.validation_share > 0:
+        train, test = split(train, config.validation_share, class_names)
+    if config.image_size is not None:
+        train, test = (Samples(resize(part.images, config.image_size), part.labels) for part in (train, test))
+    return _complete(Dataset(config.dataset, train, test, class_names))
+
+
+def from_arrays(
+    train_images: Array,
+    train_labels: Array | Sequence[int],
+    test_images: Array,
+    test_labels: Array | Sequence[int],
+    class_names: Sequence[str] | None = None,
+) -> Dataset:
+    """A dataset of uint8 images in memory, with labels from 0; a class without a name goes by its label."""
+    train = Samples(as_images(train_images), _as_labels(train_labels, len(train_images)))
+    test = Samples(as_images(test_images), _as_labels(test_labels, len(test_images)))
+    if train.images.shape[1:] != test.images.shape[1:]:
+        raise UserError(
+            f"Training images of {_size(train)} and test images of {_size(test)} pixels: make them one size."
+        )
+    highest = max(int(train.labels.max()), int(test.labels.max()))
+    known = len(train) if class_names is None else len(class_names)
+    if highest >= known:
+        what = "training images" if class_names is None else "class names"
+        raise UserError(f"Label {highest} is too high for {known} {what}: count the classes from 0.")
+    names = map(str, range(highest + 1)) if class_names is None else class_names
+    return _complete(Dataset("arrays", train, test, tuple(names)))
+
+
+def as_images(array: Array) -> Tensor:
+    """uint8 images (n, H, W), (n, H, W, 3) or (n, 3, H, W) as a new tensor (n, 3, H, W)."""
+    if not isinstance(array, np.ndarray | Tensor):
+        raise UserError(f"Images must be one numpy array or torch tensor, not a {type(array).__name__}.")
+    dtype = str(array.dtype).removeprefix("torch.")
+    if dtype != "uint8":
+        raise UserError(f"Images must be uint8 (0 to 255), not {dtype}.")
+    images = torch.tensor(array) if isinstance(array, np.ndarray) else array.detach().cpu().clone()
+    if images.ndim == 3:
+        images = images.unsqueeze(1).expand(-1, 3, -1, -1)
+    elif images.ndim == 4 and images.shape[1] != 3 and images.shape[3] == 3:
+        images = images.permute(0, 3, 1, 2)
+    if images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
+        raise UserError(
+            f"Images must have the shape (n, H, W), (n, H, W, 3) or (n, 3, H, W), not {tuple(array.shape)}."
+        )
+    return images.contiguous()
+
+
+def split(samples: Samples, share: float, class_names: Sequence[str]) -> tuple[Samples, Samples]:
+    """Two parts, the second with this share of every class and at least one image; always the same two."""
+    kept, held = [], []
+    for label, name in enumerate(class_names):
+        members = (samples.labels == label).nonzero().squeeze(1)
+        if len(members) < 2:
+            raise UserError(
+                f"Class {name!r} has {'one image' if len(members) else 'no image'} only to learn from, "
+                "but a share of each class is kept for testing: give it at least two."
+            )
+        shuffled = members[torch.randperm(len(members), generator=generator(0, Position(), f"split {label}"))]
+        size = min(max(int(len(members) * share + 0.5), 1), len(members) - 1)
+        held.append(shuffled[:size])
+        kept.append(shuffled[size:])
+    first, second = (torch.cat(part).sort().values for part in (kept, held))
+    return samples.take(first), samples.take(second)
+
+
+def _as_labels(labels: Array | Sequence[int], count: int) -> Tensor:
+    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise UserError(f"Labels must be whole numbers in one dimension, not {array.dtype} {array.shape}.")
+    if len(array) != count:
+        raise UserError(f"{count} images have {len(array)} labels: give each image one.")
+    if array.min() < 0:
+        raise UserError(f"Labels must count from 0, not {array.min()}.")
+    return torch.tensor(array.astype(np.int64))
+
+
+def _size(samples: Samples) -> str:
+    return "x".join(str(side) for side in samples.images.shape[2:])
+
+
+def _complete(dataset: Dataset) -> Dataset:
+    for kind, samples in (("training", dataset.train), ("test", dataset.test)):
+        counts = torch.bincount(samples.labels, minlength=len(dataset.class_names))
+        missing = [dataset.class_names[label] for label in (counts == 0).nonzero().flatten().tolist()]
+        if missing:
+            others = f" and {len(missing) - 1} other classes" if len(missing) > 1 else ""
+            raise UserError(f"Class {missing[0]!r}{others} of {dataset.name}: no {kind} image, add some.")
+    return dataset

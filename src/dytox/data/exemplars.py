@@ -1,0 +1,53 @@
+"""The memory itself: exemplars in the order in which they were wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dytox.data.samples import Samples
+
+
+@dataclass(frozen=True)
+class Exemplars:
+    """Samples, the best of each class first, and the share of the memory that each belongs to."""
+
+    samples: Samples
+    shares: Tensor  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @staticmethod
+    def empty(size: int) -> Exemplars:
+        """No exemplars yet, of images of this side."""
+        images = torch.empty(0, 3, size, size, dtype=torch.uint8)
+        nothing = torch.empty(0, dtype=torch.int64)
+        return Exemplars(Samples(images, nothing), nothing)
+
+    def shrunk(self, per_share: int) -> Exemplars:
+        """The first so many of each class in each share: selection order makes it a prefix."""
+        kept, seen = [], dict[tuple[int, int], int]()
+        for place, key in enumerate(zip(self.samples.labels.tolist(), self.shares.tolist(), strict=True)):
+            seen[key] = seen.get(key, 0) + 1
+            if seen[key] <= per_share:
+                kept.append(place)
+        places = torch.tensor(kept, dtype=torch.int64)
+        return Exemplars(self.samples.take(places), self.shares[places])
+
+    def extended(self, samples: Samples, share: int) -> Exemplars:
+        """With these samples, best first, added to a share."""
+        shares = torch.full((len(samples),), share)
+        return Exemplars(Samples.concatenate([self.samples, samples]), torch.cat([self.shares, shares]))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As plain tensors, for a file."""
+        return {"images": self.samples.images, "labels": self.samples.labels, "shares": self.shares}
+
+    @staticmethod
+    def from_tensors(tensors: Mapping[str, Tensor]) -> Exemplars:
+        """From what `tensors` gave."""
+        return Exemplars(Samples(tensors["images"], tensors["labels"]), tensors["shares"])

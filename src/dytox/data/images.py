@@ -1,0 +1,154 @@
+"""Image files become uint8 RGB at the door, all of one size.
+
+Whatever Pillow reads is taken by its content, not its suffix: upright (EXIF), the first frame, transparency
+over white. 16-bit grey is scaled to 8 bits (32-bit integers count as 16-bit, as Pillow reads some PNG and PGM
+files so); floats count as 0 to 1 if none is above 1, else as 0 to 255. The largest square in the middle is
+resized to the wanted side, which is a resize of the short side and a centre crop in one step.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+from torch.nn import functional
+
+from dytox.errors import UserError
+
+# Formats that Pillow merely recognises, or draws by running another program (Ghostscript) on the file.
+_NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
+
+_EXIF_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in Image.ID if name not in _NOT_READ)  # the common ones come first
+
+
+@cache
+def suffixes() -> frozenset[str]:
+    """The suffixes of image files, in lower case and with their dot."""
+    readable = set(_formats())
+    return frozenset(suffix for suffix, name in Image.registered_extensions().items() if name in readable)
+
+
+def decode(source: str | Path | bytes, size: int) -> Tensor:
+    """An image file, or its bytes, as uint8 RGB (3, size, size)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        return _decode(source, size)
+
+
+def decode_many(paths: Sequence[Path], size: int) -> tuple[Tensor, dict[int, UserError]]:
+    """The images that can be read (n, 3, size, size), in order, and why the others, by index, cannot."""
+    try:
+        images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
+    except RuntimeError:
+        needed = len(paths) * 3 * size * size / 1e9
+        raise UserError(
+            f"{len(paths)} images of {size}x{size} pixels need {needed:.0f} GB of memory, which this machine "
+            "does not have: choose a smaller data.image_size or fewer images."
+        ) from None
+
+    def fill(index: int) -> UserError | None:
+        try:
+            images[index] = _decode(paths[index], size)
+        except UserError as error:
+            return error
+        return None
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        outcomes = list(pool.map(fill, range(len(paths))))
+    errors = {index: error for index, error in enumerate(outcomes) if error is not None}
+    if errors:
+        images = images[[index for index in range(len(paths)) if index not in errors]]
+    return images, errors
+
+
+def short_side(path: Path) -> int | None:
+    """The shorter side of an image file in pixels, from its header; nothing if it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path, formats=_formats()) as image:
+                return min(image.size)
+    except Exception:  # Pillow's readers raise anything on a damaged file; `decode` says what is wrong
+        return None
+
+
+def resize(images: Tensor, size: int) -> Tensor:
+    """uint8 images (n, 3, height, width) at another size, each side `size`."""
+    if images.shape[-2:] == (size, size):
+        return images
+    return functional.interpolate(images, size=(size, size), mode="bicubic", antialias=True)
+
+
+def _decode(source: str | Path | bytes, size: int) -> Tensor:
+    name = "The image data" if isinstance(source, bytes) else str(source)
+    try:
+        stream = io.BytesIO(source) if isinstance(source, bytes) else source
+        with Image.open(stream, formats=_formats()) as image:
+            image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded no larger than it need be
+            image.load()
+            square = _centre(_rgb(_upright(image)), size)
+        return torch.from_numpy(np.array(square)).permute(2, 0, 1).contiguous()
+    except FileNotFoundError:
+        raise UserError(f"There is no image file {name}: check its name.") from None
+    except Image.DecompressionBombError:
+        raise UserError(f"{name} has too many pixels to be decoded safely: make it smaller.") from None
+    except UnidentifiedImageError:
+        raise UserError(f"{name} is not an image that can be read: replace or remove it.") from None
+    except Exception as error:  # Pillow's readers raise anything on a damaged file
+        reason = str(getattr(error, "strerror", None) or error or type(error).__name__).rstrip(".")
+        raise UserError(f"{name} cannot be read as an image ({reason}): replace or remove it.") from None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        turn = _UPRIGHT.get(image.getexif().get(_EXIF_ORIENTATION, 1))
+    except Exception:  # damaged EXIF in a good image: as if there were none
+        turn = None
+    return image if turn is None else image.transpose(turn)
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):
+        sixteen = np.asarray(image).astype(np.float64).clip(0, 65535)
+        image = Image.fromarray((sixteen / 257).round().astype(np.uint8))
+    elif image.mode == "F":
+        values = np.nan_to_num(np.asarray(image).astype(np.float64))
+        scale = 255 if values.max() <= 1 else 1
+        image = Image.fromarray((values * scale).clip(0, 255).round().astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _centre(image: Image.Image, size: int) -> Image.Image:
+    width, height = image.size
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    box = (left, top, left + side, top + side)
+    return image.resize((size, size), Image.Resampling.BICUBIC, box=box)

@@ -1,0 +1,68 @@
+"""A lesson: one task being learned, with all that its phases may use."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import torch
+
+from dytox.config import Config, SamConfig
+from dytox.data.augment import Augmentation
+from dytox.data.samples import Samples
+from dytox.data.scenario import Task
+from dytox.engine.distributed import World
+from dytox.engine.method import Method
+from dytox.engine.phase import Source
+from dytox.errors import UserError
+from dytox.data.exemplars import Exemplars
+from dytox.randomness import Position, generator, seeded
+
+
+@dataclass
+class Lesson:
+    """One task being learned."""
+
+    config: Config
+    method: Method
+    task: Task
+    new: Samples
+    memory: Exemplars
+    earlier: Samples | None = None  # all images of the tasks before, where they are still there
+    world: World = field(default_factory=World)
+    position: Position = Position()
+
+    @property
+    def augmentation(self) -> Augmentation:
+        """How training images are varied."""
+        data = self.config.data
+        return Augmentation(self.config.augment, mean=data.mean, std=data.std)
+
+    def samples(self, source: Source) -> Samples:
+        """The images a phase asks for."""
+        if source == "new":
+            return self.new
+        if source == "memory":
+            return self.memory.samples
+        if source == "new+memory":
+            return Samples.concatenate([self.new, self.memory.samples])
+        if self.earlier is None:
+            raise UserError(
+                f"{self.method.name} learns from the images of all tasks at once, and those of the first "
+                f"{self.task.old} classes are gone; use another method to add classes."
+            )
+        return Samples.concatenate([self.earlier, self.new])
+
+    def sam(self, phase: str) -> SamConfig | None:
+        """The sharpness-aware minimisation of a phase, where it has one."""
+        sam = self.config.sam
+        skipped = sam.skip_first and self.task.index == 0
+        return sam if sam.rho and phase in sam.phases and not skipped else None
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """The generator of this position."""
+        return generator(self.config.seed, self.position, purpose)
+
+    def seeded(self, purpose: str) -> AbstractContextManager[None]:
+        """Within it modules are initialised as this position says."""
+        return seeded(self.config.seed, self.position, purpose)

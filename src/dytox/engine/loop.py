@@ -1,0 +1,103 @@
+"""The one loop: a task's phases, a phase's epochs, an epoch's batches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from dytox.data.loader import Loader
+from dytox.engine.lesson import Lesson
+from dytox.engine.observer import Interrupted, Observer, State
+from dytox.engine.phase import Action, Training, freeze, set_learning
+from dytox.engine.schedule import learning_rate
+from dytox.engine.sums import Sums
+from dytox.engine.update import Update
+from dytox.errors import UserError
+from dytox.randomness import Position
+
+
+def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> None:
+    """Runs the phases of the lesson's task, from `start` on."""
+    task = lesson.task.index
+    state = start or State(Position(task))
+    phases = lesson.method.phases(lesson.task)
+    while state.position.phase < len(phases):
+        phase = phases[state.position.phase]
+        lesson.position = Position(task, state.position.phase)
+        observer.phase_started(lesson, phase)
+        if isinstance(phase, Action):
+            phase.run(lesson)
+        else:
+            train(lesson, phase, observer, state)
+        state = State(Position(task, state.position.phase + 1))
+        lesson.position = state.position
+        observer.state_reached(lesson, state)
+    freeze(lesson.method)
+
+
+def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
+    """A training phase, from `state` on."""
+    set_learning(lesson.method, phase.learns())
+    update = Update(lesson.method, phase.config, lesson.sam(phase.name))
+    update.load_state(state.optimizer)
+    loader = Loader(
+        lesson.samples(phase.samples),
+        phase.config,
+        lesson.augmentation,
+        seed=lesson.config.seed,
+        mixup=lesson.config.augment.mixup,
+        device=lesson.method.device,
+        rows=lesson.world.rows,
+    )
+    while state.position.epoch < phase.config.epochs:
+        run_epoch(lesson, phase, loader, update, observer, state)
+        state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
+        lesson.position = state.position
+        if state.position.epoch < phase.config.epochs:
+            observer.state_reached(lesson, state)
+
+
+def run_epoch(
+    lesson: Lesson, phase: Training, loader: Loader, update: Update, observer: Observer, state: State
+) -> None:
+    """The batches of an epoch, from `state` on; nothing in a step waits for the device."""
+    lesson.position = state.position
+    lr = learning_rate(phase.config, state.position.epoch)
+    update.set_lr(lr)
+    batches = loader.epoch(state.position)
+    observer.epoch_started(lesson, steps=len(batches), done=state.position.step)
+    sums, images, began = Sums(state.sums), 0, time.perf_counter()
+    for step in range(state.position.step, len(batches)):
+        lesson.position = replace(state.position, step=step)
+        batch = loader.batch(batches[step], lesson.position, phase.name, lesson.method.model.draw)
+        means = update(batch)
+        sums.add(means, images=len(batches[step]), step=step)
+        images += len(batches[step])
+        observer.step_ended(lesson, means["total"])
+        if step + 1 < len(batches) and observer.stop_wanted():
+            lesson.position = replace(state.position, step=step + 1)
+            refuse_divergence(lesson, phase, sums)
+            observer.state_reached(lesson, State(lesson.position, update.state(), sums.values()))
+            raise Interrupted
+    refuse_divergence(lesson, phase, sums)
+    record = {
+        "task": lesson.task.index,
+        "phase": phase.name,
+        "phase_index": state.position.phase,
+        "epoch": state.position.epoch,
+        "losses": sums.means(),
+        "lr": lr,
+        "images_per_second": round(images / (time.perf_counter() - began), 1),
+    }
+    observer.epoch_ended(lesson, record)
+
+
+def refuse_divergence(lesson: Lesson, phase: Training, sums: Sums) -> None:
+    """A loss that is no number ends the run before the state is kept, so that the last good one stays."""
+    step = sums.bad_step()
+    if step is not None:
+        raise UserError(
+            f"The loss is not a number at step {step + 1} of epoch {lesson.position.epoch + 1} of phase "
+            f"{phase.name!r} of task {lesson.task.index + 1}: the last good state is kept, and a smaller "
+            f"learning rate than {phase.config.effective_lr:g} may help."
+        )

@@ -1,0 +1,116 @@
+"""The contract: a method says what differs, the engine does the work."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from dytox.config import Config, Section
+from dytox.losses import Term, classification, probabilities
+from dytox.models.base import ContinualModel, Output
+
+if TYPE_CHECKING:
+    from dytox.data.loader import Batch
+    from dytox.data.scenario import Task
+    from dytox.engine.lesson import Lesson
+    from dytox.engine.phase import Phase
+
+
+class NoOptions(Section):
+    """Of a method that has none of its own."""
+
+
+class Method(nn.Module):
+    """A way of learning task after task.
+
+    A subclass makes its model and says its phases; the losses, the prediction and the features have defaults.
+    All state is parameters and buffers of modules, so `state_dict` and `structure` hold the whole of it.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `dytox methods`
+    cannot: ClassVar[str] = ""  # what it cannot do by its nature, one line
+    uses_memory: ClassVar[bool] = True
+    needs_all_images: ClassVar[bool] = False
+    Options: ClassVar[type[Section]] = NoOptions
+
+    def __init__(self, config: Config, model: ContinualModel) -> None:
+        super().__init__()
+        self.config = config
+        self.model = model
+        self.teacher: ContinualModel | None = None
+
+    # What a method says
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """The phases of a task, a pure function of config and task."""
+        raise TypeError(f"{type(self).__name__} has no phases")
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """Named terms; their weighted sum is minimised, and they are logged under the same names."""
+        return {"clf": self.classification(batch, output)}
+
+    def predict(self, output: Output) -> Tensor:
+        """Scores over all classes seen, (batch, classes), each between 0 and 1."""
+        return probabilities(output.logits, self.config.loss.activation)
+
+    def features(self, output: Output) -> Tensor:
+        """What exemplars are selected by: all embeddings together, (batch, tasks · dim)."""
+        return output.embeddings.flatten(1)
+
+    def introspect(self, images: Tensor) -> dict[str, Tensor]:
+        """Whatever else a report shows of the model and these images, by name."""
+        return {}
+
+    # What methods share
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def forward(self, batch: Batch) -> dict[str, Term]:
+        """The losses of a batch."""
+        return self.losses(batch, self.model(batch.images, batch.draws))
+
+    def classification(self, batch: Batch, output: Output) -> Term:
+        """The classification loss over all classes seen."""
+        loss = self.config.loss
+        targets = batch.targets(output.logits.shape[1], smoothing=loss.label_smoothing)
+        return classification(output.logits, targets, loss.activation)
+
+    def expand(self, lesson: Lesson) -> None:
+        """Action: room for the new classes, initialised as the position says."""
+        with lesson.seeded("expand"):
+            self.model.expand(lesson.task.new)
+
+    def keep_teacher(self, lesson: Lesson) -> None:
+        """Action: a frozen copy of the model as it is."""
+        self.teacher = copy.deepcopy(self.model).eval().requires_grad_(False)
+
+    def drop_teacher(self, lesson: Lesson) -> None:
+        """Action: the copy has served."""
+        self.teacher = None
+
+    @torch.no_grad()
+    def teach(self, batch: Batch) -> Output:
+        """The teacher's view of a batch."""
+        assert self.teacher is not None
+        return self.teacher(batch.images)  # type: ignore[no-any-return]  # modules return Any
+
+    def structure(self) -> dict[str, Any]:
+        """What `rebuild` needs before `load_state_dict`; JSON."""
+        teacher = None if self.teacher is None else self.teacher.structure()
+        return {"model": self.model.structure(), "teacher": teacher}
+
+    def rebuild(self, structure: Mapping[str, Any]) -> None:
+        """Grows a newly made method to a saved one's structure."""
+        blank = copy.deepcopy(self.model)
+        self.model.rebuild(structure["model"])
+        if structure["teacher"] is not None:
+            blank.rebuild(structure["teacher"])
+            self.teacher = blank.eval().requires_grad_(False)

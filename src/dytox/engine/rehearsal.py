@@ -1,0 +1,42 @@
+"""The action that fills the memory after a task."""
+
+from __future__ import annotations
+
+import torch
+
+from dytox.engine.evaluate import features
+from dytox.engine.lesson import Lesson
+from dytox.engine.phase import freeze
+from dytox.memory.quota import exemplars_per_share
+from dytox.memory.selection import SELECTIONS
+
+
+def select_memory(lesson: Lesson) -> None:
+    """Old classes keep the first of theirs; each new class gets the images that the selection wants most.
+
+    One set by default, by features without augmentation. With shares, each share selects by features of
+    images augmented its own way.
+    """
+    config, task = lesson.config.memory, lesson.task
+    if not config.size:
+        return
+    freeze(lesson.method)
+    quota = exemplars_per_share(config, task.seen)
+    memory = lesson.memory.shrunk(quota)
+    select = SELECTIONS[config.selection]
+    for share in range(config.shares):
+        found = features(lesson, lesson.new, None if config.shares == 1 else share)
+        source = lesson.generator(f"select {share}")
+        for label in range(task.old, task.seen):
+            places = (lesson.new.labels == label).nonzero().squeeze(1)
+            chosen = places[select(found[places], quota, source)]
+            memory = memory.extended(lesson.new.take(chosen), share)
+    lesson.memory = memory
+
+
+def overlap(lesson: Lesson) -> float:
+    """The share of the new classes' exemplars that more than one share of the memory holds, in percent."""
+    new = lesson.memory.samples.labels >= lesson.task.old
+    images = lesson.memory.samples.images[new].flatten(1)
+    distinct = len(torch.unique(images, dim=0))
+    return 100.0 * (len(images) - distinct) / max(1, len(images))

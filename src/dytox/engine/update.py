@@ -1,0 +1,95 @@
+"""One update of the weights: the only backward() of the package. SAM and clipping serve every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from dytox.config import OptimizerConfig, PhaseConfig, SamConfig
+from dytox.data.loader import Batch
+from dytox.engine.method import Method
+
+
+def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig, lr: float) -> torch.optim.Optimizer:
+    """A new optimiser; 1-D parameters (norms, biases, gates) are not decayed unless the config says so."""
+    decayed = [p for p in parameters if p.ndim > 1 or config.decay_vectors]
+    vectors = [p for p in parameters if not (p.ndim > 1 or config.decay_vectors)]
+    groups = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if config.name == "sgd":
+        return torch.optim.SGD(groups, lr=lr, momentum=config.momentum)
+    betas = (config.betas[0], config.betas[1])
+    return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=config.eps)
+
+
+class Update:
+    """Updates what learns in a method, batch by batch."""
+
+    def __init__(self, method: Method, phase: PhaseConfig, sam: SamConfig | None = None) -> None:
+        self.method, self.phase = method, phase
+        self.sam = sam
+        self.parameters = [p for p in method.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer(self.parameters, phase.optimizer, phase.effective_lr)
+
+    def set_lr(self, lr: float) -> None:
+        """The learning rate from now on."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+
+    def __call__(self, batch: Batch) -> dict[str, Tensor]:
+        """One step; the mean of each loss term and the total, on the device."""
+        means = self._gradients(batch)
+        if self.sam is not None:
+            with self._perturbed(self.sam):
+                self._gradients(batch)
+        if self.phase.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.parameters, self.phase.clip_norm)
+        self.optimizer.step()
+        return means
+
+    def _gradients(self, batch: Batch) -> dict[str, Tensor]:
+        self.optimizer.zero_grad()
+        terms = self.method(batch)
+        means = {name: term.sum / term.count for name, term in terms.items()}
+        total = torch.stack([term.weight * means[name] for name, term in terms.items()]).sum()
+        total.backward()
+        return {name: mean.detach() for name, mean in {**means, "total": total}.items()}
+
+    @contextmanager
+    def _perturbed(self, sam: SamConfig) -> Iterator[None]:
+        """At the weights where the loss nearby is worst to first order: w + ρ T²g / ‖T g‖, T = |w| or 1."""
+        with torch.no_grad():
+            before = [p.clone() for p in self.parameters]
+            gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
+            scales = [p.abs() if sam.adaptive else torch.ones_like(p) for p in self.parameters]
+            norm = torch.stack([(t * g).norm() for t, g in zip(scales, gradients, strict=True)]).norm()
+            for p, t, g in zip(self.parameters, scales, gradients, strict=True):
+                p.add_(t.square() * g * (sam.rho / (norm + 1e-12)))
+        yield
+        with torch.no_grad():
+            for p, value in zip(self.parameters, before, strict=True):
+                p.copy_(value)
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimiser's state as flat tensors."""
+        state = self.optimizer.state_dict()["state"]
+        return {
+            f"{place}.{key}": torch.as_tensor(value)
+            for place, values in state.items()
+            for key, value in values.items()
+            if value is not None
+        }
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """What `state` gave."""
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            place, key = name.split(".", 1)
+            state.setdefault(int(place), {})[key] = tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})

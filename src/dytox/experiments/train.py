@@ -1,0 +1,181 @@
+"""A benchmark: a learner taught the tasks of a scenario, measured after each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dytox import metrics
+from dytox.config import Config
+from dytox.data import datasets, scenario
+from dytox.data.samples import Samples
+from dytox.data.scenario import Scenario, Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.observer import Observer, Observers, State
+from dytox.errors import UserError
+from dytox.experiments.evaluation import evaluate
+from dytox.learner import ContinualLearner
+from dytox.memory.quota import exemplars_per_share
+from dytox.methods import registry
+from dytox.runs.checkpoints import Checkpoint
+from dytox.runs.run_directory import RunDirectory
+
+
+class Watcher(Observer):
+    """An observer of a whole run, who also sees its tasks."""
+
+    def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
+        """The data are there and the first task begins."""
+
+    def task_ended(self, step: metrics.Step) -> None:
+        """A task was learned and measured."""
+
+
+def prepare(config: Config) -> tuple[Config, Scenario]:
+    """The config with everything resolved, and its scenario; what cannot work is refused here."""
+    config = registry.complete(config)
+    if config.runtime.threads is not None:
+        torch.set_num_threads(config.runtime.threads)
+    dataset = datasets.load(config.data)
+    data = config.data.model_copy(update={"image_size": dataset.train.images.shape[-1]})
+    config = config.model_copy(update={"data": data})
+    tasks = scenario.build(config.scenario, dataset)
+    if config.memory.size:
+        exemplars_per_share(config.memory, len(tasks.class_names))
+    return config, tasks
+
+
+def train(config: Config, out: Path, watcher: Watcher) -> dict[str, Any]:
+    """A new run in the directory `out`; gives the content of its `metrics.json`."""
+    config, tasks = prepare(config)
+    run = RunDirectory(out)
+    learner = ContinualLearner(config)
+    with run.locked():
+        run.create(config)
+        watcher.run_started(tasks, run)
+        return Benchmark(run, tasks, learner, watcher).finish()
+
+
+def resume(out: Path, watcher: Watcher) -> dict[str, Any]:
+    """Goes on with a run where it was cut off, with the result that it would have had."""
+    run = RunDirectory(out)
+    config, tasks = prepare(run.read_config())
+    benchmark = Benchmark(run, tasks, ContinualLearner(config), watcher)
+    with run.locked():
+        run.create(config, resume=True)
+        watcher.run_started(tasks, run)
+        checkpoint = run.checkpoints.newest()
+        return benchmark.finish(None if checkpoint is None else benchmark.restore(checkpoint))
+
+
+class Benchmark(Observer):
+    """One run: what was measured so far, and the checkpoints from which it can go on."""
+
+    def __init__(
+        self, run: RunDirectory, tasks: Scenario, learner: ContinualLearner, watcher: Watcher
+    ) -> None:
+        self.run, self.tasks, self.learner, self.watcher = run, tasks, learner, watcher
+        self.steps: list[metrics.Step] = []
+        self.matrix: list[list[float]] = []
+        self.seconds = 0.0  # of the present task, before the last resumption
+        self.began = time.perf_counter()
+
+    def finish(self, start: State | None = None) -> dict[str, Any]:
+        """The tasks that are left."""
+        for task in self.tasks.tasks[len(self.steps) :]:
+            self.began = time.perf_counter()
+            names = self.tasks.class_names[task.old : task.seen]
+            observer = Observers([self, self.watcher])
+            self.learner.learn_task(self.tasks.train(task), names, observer=observer, start=start)
+            start = None
+            self.measure(task)
+        self.run.checkpoints.clear()
+        return self.summary()
+
+    def measure(self, task: Task) -> None:
+        """The figures after a task, and the model as it is now."""
+        seen = list(self.tasks.tasks[: task.index + 1])
+        found = evaluate(self.learner, self.tasks.test_seen(task), seen, self.elapsed())
+        self.steps.append(found.step)
+        self.matrix.append(found.row)
+        self.run.save_evaluation(task.index, found.tensors)
+        self.run.write_metrics(self.summary())
+        self.learner.save(self.run.model)
+        self.seconds = 0.0
+        self.watcher.task_ended(found.step)
+
+    def summary(self) -> dict[str, Any]:
+        """The content of `metrics.json` so far."""
+        config = self.learner.config
+        return metrics.summary(
+            method=config.method.name,
+            dataset=config.data.dataset,
+            seed=config.seed,
+            order=config.scenario.order,
+            steps=self.steps,
+            accuracy_matrix=self.matrix,
+        )
+
+    def elapsed(self) -> float:
+        """The seconds of the present task."""
+        return self.seconds + time.perf_counter() - self.began
+
+    # As an observer of its own lessons: the log and the checkpoints
+
+    def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
+        """Writes the epoch's line."""
+        self.run.log(record)
+
+    def state_reached(self, lesson: Lesson, state: State) -> None:
+        """Keeps a checkpoint, at the wanted interval."""
+        position = state.position
+        if position.step == 0 and position.epoch % lesson.config.runtime.checkpoint_epochs:
+            return
+        groups = {
+            "method": lesson.method.state_dict(),
+            "memory": lesson.memory.tensors(),
+            "optimizer": state.optimizer,
+        }
+        tensors = {f"{group}.{name}": each for group, part in groups.items() for name, each in part.items()}
+        self.run.checkpoints.save(
+            position,
+            tensors,
+            {
+                "structure": lesson.method.structure(),
+                "sums": dict(state.sums),
+                "steps": [asdict(step) for step in self.steps],
+                "matrix": self.matrix,
+                "history": self.learner.history,
+                "seconds": self.elapsed(),
+            },
+        )
+
+    def restore(self, checkpoint: Checkpoint) -> State:
+        """Takes over a checkpoint; what the log says of later times goes."""
+        state, position = checkpoint.state, checkpoint.position
+        self.steps = [metrics.Step(**step) for step in state["steps"]]
+        self.matrix, self.seconds = state["matrix"], state["seconds"]
+        groups: dict[str, dict[str, torch.Tensor]] = {"method": {}, "memory": {}, "optimizer": {}}
+        for key, tensor in checkpoint.tensors.items():
+            group, _, name = key.partition(".")
+            groups[group][name] = tensor
+        done = self.tasks.tasks[: position.task]
+        learner = self.learner
+        learner.restore(state["structure"], groups["method"], groups["memory"])
+        learner.history = state["history"]
+        learner.increments = [task.new for task in done]
+        learner.class_names = list(self.tasks.class_names[: sum(learner.increments)])
+        if learner.method.needs_all_images and done:
+            learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
+        self.run.cut_log(position)
+        return State(position, groups["optimizer"], state["sums"])
+
+
+def finished(run: RunDirectory) -> None:
+    """Refuses a run that has nothing left to do."""
+    raise UserError(f"{run.path} is finished.")

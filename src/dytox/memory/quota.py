@@ -1,0 +1,19 @@
+"""How many exemplars."""
+
+from __future__ import annotations
+
+from dytox.config import MemoryConfig
+from dytox.errors import UserError
+
+
+def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
+    """How many images of each class each share of the memory holds once so many classes are seen."""
+    per_class = config.size // classes if config.per_class is None else config.per_class
+    per_share = per_class if config.budget == "each" else per_class // config.shares
+    if per_share == 0:
+        shares = f" in each of {config.shares} shares" if config.shares > 1 else ""
+        raise UserError(
+            f"memory.size {config.size} leaves no image{shares} for each of {classes} classes; "
+            f"it must be at least {classes * (1 if config.budget == 'each' else config.shares)} (or 0: no memory)."
+        )
+    return per_share

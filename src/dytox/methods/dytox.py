@@ -1,0 +1,126 @@
+"""DyTox: dynamic token expansion (Douillard et al., CVPR 2022).
+
+Verified here: outputs, losses and gradients against the authors' code (`fixtures/dytox_small`), five training
+and three finetuning steps against theirs (`fixtures/trajectory`), herding and initialisation likewise.
+Deviations from their code, each a bug of it or a choice of DESIGN: the frozen encoder is in eval mode while
+finetuning; finetuning batches are shuffled; the learning rate is set without a lag of one epoch; exemplars are
+selected once, from images without augmentation, unless `memory.shares` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from dytox.config import Config, Section, validate
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import select_memory
+from dytox.losses import Term, classification, distillation, divergence_targets
+from dytox.models.base import Output
+from dytox.models.build import transformer
+from dytox.models.dytox import DyTox
+from dytox.models.heads import SingleHead
+
+
+class DyToxOptions(Section):
+    """The paper's components, each of which the ablation can leave out."""
+
+    distillation: bool = True
+    temperature: float = Field(1.0, gt=0)  # of the distillation
+    divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head
+    token_expansion: bool = True  # off: one token for all tasks
+    independent_heads: bool = True  # off: one classifier over all embeddings
+    finetuning: bool = True
+
+    @model_validator(mode="after")
+    def _heads_need_tokens(self) -> DyToxOptions:
+        if self.independent_heads and not self.token_expansion:
+            raise ValueError("method.independent_heads needs method.token_expansion: a head for each token")
+        return self
+
+
+class DyToxMethod(Method):
+    """A token and a classifier a task; distillation, divergence, and finetuning on a balanced memory."""
+
+    name: ClassVar[str] = "dytox"
+    summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
+    Options: ClassVar[type[Section]] = DyToxOptions
+    model: DyTox
+
+    def __init__(self, config: Config) -> None:
+        self_options = validate(DyToxOptions, config.method.options, "method.")
+        model = transformer(
+            config,
+            token_expansion=self_options.token_expansion,
+            independent_heads=self_options.independent_heads,
+            divergence=self_options.divergence > 0,
+        )
+        super().__init__(config, model)
+        self.options = self_options
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train on new images and memory; select the memory; finetune on it."""
+        later = task.index > 0
+        phases: list[Phase] = []
+        if later and self.options.distillation:
+            phases.append(Action("teacher", self.keep_teacher))
+        phases.append(Action("expand", self.expand))
+        phases.append(Training("train", "new+memory", self.learns_in_training, self.config.training))
+        phases.append(Action("tidy", self.tidy))
+        phases.append(Action("memory", select_memory))
+        if later and self.options.finetuning and self.config.memory.size:
+            phases.append(Training("finetune", "memory", self.learns_in_finetuning, self.config.finetuning))
+        return phases
+
+    def learns_in_training(self) -> Iterator[nn.Module | nn.Parameter]:
+        """All but the old tokens and the old classifiers."""
+        model = self.model
+        yield model.encoder
+        yield model.tab
+        yield model.task_tokens[-1]
+        yield model.heads.tasks[-1]
+        if isinstance(model.heads, SingleHead):
+            yield model.heads.norms[-1]
+        if model.divergence_head is not None:
+            yield model.divergence_head
+
+    def learns_in_finetuning(self) -> Iterator[nn.Module | nn.Parameter]:
+        """All but the encoder."""
+        yield self.model.tab
+        yield from self.model.task_tokens
+        yield self.model.heads
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """L = (1 - α) L_clf + α L_kd + λ L_div (eq. 9), α = old / seen classes; finetuning: L_clf alone."""
+        seen, new = self.model.classes, self.model.increments[-1]
+        old = seen - new
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            alpha = old / seen
+            kd = distillation(output.logits[:, :old], self.teach(batch).logits, self.options.temperature)
+            terms = {"clf": terms["clf"].weighted(1 - alpha), "kd": kd.weighted(alpha)}
+        if output.divergence is not None:
+            targets = batch.targets(seen, smoothing=self.config.loss.label_smoothing)
+            targets = divergence_targets(targets, old)
+            div = classification(output.divergence, targets, self.config.loss.activation)
+            terms["div"] = div.weighted(self.options.divergence)
+        return terms
+
+    def tidy(self, lesson: Lesson) -> None:
+        """Action: teacher and divergence head serve training alone."""
+        self.drop_teacher(lesson)
+        self.model.drop_divergence_head()
+
+    @torch.no_grad()
+    def introspect(self, images: Tensor) -> dict[str, Tensor]:
+        """The distances between task tokens, and where each looks in these images."""
+        tokens = self.model.tokens()
+        return {"token_distances": torch.cdist(tokens, tokens), "attention": self.model.attention(images)}

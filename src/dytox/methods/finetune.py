@@ -1,0 +1,40 @@
+"""Finetune, the lower bound: one token, one growing head, only the new images, no memory.
+
+Verified here: an old class's logit gets a gradient from a new sample; growing changes no old logit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from torch import nn
+
+from dytox.config import Config
+from dytox.data.scenario import Task
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.models.build import transformer
+
+
+class Finetune(Method):
+    """Learns each task as if it were the only one."""
+
+    name: ClassVar[str] = "finetune"
+    summary: ClassVar[str] = "lower bound: only the new images, nothing against forgetting"
+    cannot: ClassVar[str] = "keep a memory (that is replay)"
+    uses_memory: ClassVar[bool] = False
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, transformer(config))
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Grow, then train everything on the new images."""
+        return [
+            Action("expand", self.expand),
+            Training("train", "new", self.learns, self.config.training),
+        ]
+
+    def learns(self) -> Iterator[nn.Module]:
+        """Everything."""
+        yield self.model

@@ -1,0 +1,50 @@
+"""Joint, the upper bound: at each step a new model, trained on all images of all classes so far.
+
+With `scenario.joint` there is one step of all classes, as in the paper's "Transformer joint" row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from torch import nn
+
+from dytox.config import Config
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.models.build import transformer
+
+
+class Joint(Method):
+    """Not continual: what could be reached if no image ever had to go."""
+
+    name: ClassVar[str] = "joint"
+    summary: ClassVar[str] = "upper bound: all images of all classes so far, anew at each step"
+    cannot: ClassVar[str] = "learn once the images of earlier tasks are gone"
+    uses_memory: ClassVar[bool] = False
+    needs_all_images: ClassVar[bool] = True
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, transformer(config))
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Start anew, train everything on everything."""
+        return [
+            Action("restart", self.restart),
+            Training("train", "all", self.learns, self.config.training),
+        ]
+
+    def restart(self, lesson: Lesson) -> None:
+        """Action: a new model for all classes seen."""
+        device = self.device
+        with lesson.seeded("restart"):
+            self.model = transformer(self.config)
+            self.model.expand(lesson.task.seen)
+        self.to(device)
+
+    def learns(self) -> Iterator[nn.Module]:
+        """Everything."""
+        yield self.model

@@ -1,0 +1,52 @@
+"""Methods by name: the package's own, those of other packages, and any `package.module:Class`."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import entry_points
+
+from dytox.config import Config, MethodConfig, merge, validate
+from dytox.engine.method import Method
+from dytox.errors import UserError, unknown
+
+BUILT_IN = {
+    "dytox": "dytox.methods.dytox:DyToxMethod",
+    "replay": "dytox.methods.replay:Replay",
+    "finetune": "dytox.methods.finetune:Finetune",
+    "joint": "dytox.methods.joint:Joint",
+}
+
+
+def places() -> dict[str, str]:
+    """Where each method is defined: name -> `module:Class`."""
+    found = {each.name: each.value for each in entry_points(group="dytox.methods")}
+    return {**found, **BUILT_IN}
+
+
+def find(name: str) -> type[Method]:
+    """The method of this name."""
+    known = places()
+    place = name if ":" in name else known.get(name)
+    if place is None:
+        raise unknown("method", name, known)
+    module_name, _, class_name = place.partition(":")
+    try:
+        method = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"Method {name!r} cannot be loaded from {place}: {error}.") from None
+    if not (isinstance(method, type) and issubclass(method, Method)):
+        raise UserError(f"Method {name!r}: {place} is not a dytox.engine.method.Method.")
+    return method
+
+
+def complete(config: Config) -> Config:
+    """The config with all options of its method, checked."""
+    method = find(config.method.name)
+    options = validate(method.Options, config.method.options, "method.")
+    if config.memory.size and not method.uses_memory:
+        raise UserError(
+            f"{config.method.name} never has a memory, so memory.size must be 0, not {config.memory.size}; "
+            "replay is finetune with a memory."
+        )
+    filled = {"name": config.method.name, **options.model_dump()}
+    return config.model_copy(update={"method": validate(MethodConfig, merge({}, filled), "method.")})

@@ -1,0 +1,40 @@
+"""Replay: finetune with a memory (the first row of the paper's ablation).
+
+Verified here: memory within its budget; an old class's logit gets a gradient from a new sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from torch import nn
+
+from dytox.config import Config
+from dytox.data.scenario import Task
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import select_memory
+from dytox.models.build import transformer
+
+
+class Replay(Method):
+    """Learns each task together with the exemplars of the tasks before."""
+
+    name: ClassVar[str] = "replay"
+    summary: ClassVar[str] = "finetune with a memory, and nothing else"
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, transformer(config))
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Grow, train everything on new images and memory, select the memory."""
+        return [
+            Action("expand", self.expand),
+            Training("train", "new+memory", self.learns, self.config.training),
+            Action("memory", select_memory),
+        ]
+
+    def learns(self) -> Iterator[nn.Module]:
+        """Everything."""
+        yield self.model

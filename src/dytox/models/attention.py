@@ -1,0 +1,124 @@
+"""The three attentions: plain self-attention, GPSA (ConViT) and task-attention (the paper's eq. 3)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from dytox.models.base import Constant
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(…, tokens, dim) -> (…, heads, tokens, dim / heads)."""
+    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """(…, heads, tokens, dim / heads) -> (…, tokens, dim)."""
+    return x.transpose(-3, -2).flatten(-2)
+
+
+def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
+    """A linear layer as transformers begin: weights of standard deviation 0.02, no bias at first."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.trunc_normal_(layer.weight, std=0.02)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention without bias on queries, keys and values."""
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qk = linear(dim, 2 * dim, bias=False)
+        self.v = linear(dim, dim, bias=False)
+        self.proj = linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, patches, dim)
+        return self.proj(merge_heads(self.attend(x)))  # type: ignore[no-any-return]  # modules return Any
+
+    def attend(self, x: Tensor) -> Tensor:
+        """What each head gathers: (batch, heads, patches, dim / heads)."""
+        q, k = (split_heads(part, self.heads) for part in self.qk(x).chunk(2, dim=-1))
+        return scaled_dot_product_attention(q, k, split_heads(self.v(x), self.heads))
+
+
+class GatedPositionalSelfAttention(SelfAttention):
+    """GPSA: a learned gate between attention by content and attention by relative position.
+
+    Both maps are normalised, so their mixture is (1 - g) · SDPA(q, k, v) + g · P · v, where P (heads, patches,
+    patches) does not depend on the image: no map per image is ever made. P's softmax ignores `pos_bias`.
+    """
+
+    relative: Tensor
+
+    def __init__(self, dim: int, heads: int, *, side: int, locality_strength: float) -> None:
+        super().__init__(dim, heads)
+        self.pos_proj = linear(3, heads, bias=False)
+        self.pos_bias = Constant(torch.zeros(heads))
+        self.gate = nn.Parameter(torch.ones(heads))
+        self.register_buffer("relative", relative_positions(side), persistent=False)
+        self._initialise(locality_strength)
+
+    @torch.no_grad()
+    def _initialise(self, strength: float) -> None:
+        """Values pass through; the first ⌊√heads⌋² heads look at the places of a square kernel."""
+        nn.init.eye_(self.v.weight)
+        kernel = math.isqrt(self.heads)
+        centre = (kernel - 1) / 2 if kernel % 2 == 0 else kernel // 2
+        for head in range(kernel**2):
+            row, column = divmod(head, kernel)
+            self.pos_proj.weight[head] = torch.tensor([2 * (row - centre), 2 * (column - centre), -1.0])
+        self.pos_proj.weight.mul_(strength)
+
+    def positional_map(self) -> Tensor:
+        """P: where each head looks by position alone, (heads, patches, patches)."""
+        return self.pos_proj(self.relative).permute(2, 0, 1).softmax(dim=-1)  # type: ignore[no-any-return]
+
+    def attend(self, x: Tensor) -> Tensor:
+        """The gated sum of both attentions."""
+        q, k = (split_heads(part, self.heads) for part in self.qk(x).chunk(2, dim=-1))
+        v = split_heads(self.v(x), self.heads)
+        gate = torch.sigmoid(self.gate).view(-1, 1, 1)  # (heads, 1, 1)
+        return (1 - gate) * scaled_dot_product_attention(q, k, v) + (gate * self.positional_map()) @ v
+
+
+def relative_positions(side: int) -> Tensor:
+    """For each pair of patches of a side×side grid: x, y and squared distance; (patches, patches, 3)."""
+    place = torch.arange(side**2)
+    x, y = place % side, place // side
+    dx, dy = x[None] - x[:, None], y[None] - y[:, None]
+    return torch.stack([dx, dy, dx**2 + dy**2], dim=-1).float()
+
+
+class TaskAttention(nn.Module):
+    """All task tokens attend at once, each to the patches and to itself (eq. 3 for every i).
+
+    `Norm(z_i)` acts token by token, so keys and values of the patches are the same for all tasks.
+    """
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v = (linear(dim, dim, bias=False) for _ in range(3))
+        self.proj = linear(dim, dim)
+
+    def weights(self, tokens: Tensor, patches: Tensor) -> Tensor:
+        """A of eq. 3: (batch, heads, tasks, 1 + patches), a token's attention to itself first."""
+        q = split_heads(self.q(tokens), self.heads)  # (heads, tasks, d / h)
+        own = (q * split_heads(self.k(tokens), self.heads)).sum(-1, keepdim=True)  # (heads, tasks, 1)
+        k = split_heads(self.k(patches), self.heads)  # (batch, heads, patches, d / h)
+        scores = torch.cat([own.expand(len(patches), -1, -1, -1), q @ k.transpose(-2, -1)], dim=-1)
+        return (scores / math.sqrt(q.shape[-1])).softmax(dim=-1)
+
+    def forward(self, tokens: Tensor, patches: Tensor) -> Tensor:  # (tasks, dim), (batch, patches, dim)
+        a = self.weights(tokens, patches)
+        own = split_heads(self.v(tokens), self.heads)  # (heads, tasks, d / h)
+        gathered = a[..., 1:] @ split_heads(self.v(patches), self.heads) + a[..., :1] * own
+        return self.proj(merge_heads(gathered))  # type: ignore[no-any-return]  # (batch, tasks, dim)

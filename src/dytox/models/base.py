@@ -1,0 +1,60 @@
+"""What every network of the package gives and takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Constant(nn.Parameter):
+    """A parameter that is loaded, saved and counted, and that no phase trains."""
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Constant:  # noqa: ARG004, for deepcopy
+        return super().__new__(cls, data, False)  # type: ignore[return-value]  # torch types it as Parameter
+
+
+@dataclass(frozen=True)
+class Output:
+    """One forward pass."""
+
+    logits: Tensor  # (batch, classes seen)
+    embeddings: Tensor  # (batch, tasks, dim): what the heads see, and what herding selects by
+    divergence: Tensor | None = None  # (batch, 1 + new classes), while a divergence head is there
+
+
+class ContinualModel(nn.Module):
+    """A network that grows by a task at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.increments: list[int] = []  # classes of each task so far
+
+    @property
+    def classes(self) -> int:
+        """The number of classes seen."""
+        return sum(self.increments)
+
+    def expand(self, classes: int) -> None:
+        """Makes room for a task of so many new classes."""
+        raise TypeError(f"{type(self).__name__} cannot expand")
+
+    def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
+        """The random numbers of a training pass for a batch; the first dimension of each is the batch."""
+        return {}
+
+    def structure(self) -> dict[str, Any]:
+        """What must be known to build an equal network before its weights are loaded; JSON."""
+        return {"increments": list(self.increments)}
+
+    def rebuild(self, structure: Mapping[str, Any]) -> None:
+        """Grows a new network to this structure; its weights are loaded afterwards."""
+        for classes in structure["increments"]:
+            self.expand(classes)
+
+    def count_parameters(self) -> int:
+        """The number of parameters needed to predict."""
+        return sum(parameter.numel() for parameter in self.parameters())

@@ -1,0 +1,139 @@
+"""The DyTox transformer (section 3): one encoder, one decoder, a token and a classifier a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dytox.models.base import ContinualModel, Output
+from dytox.models.decoders import TaskAttentionBlock
+from dytox.models.encoders import Attention, TransformerEncoder
+from dytox.models.heads import Head, IndependentHeads, SingleHead
+from dytox.models.original import translate
+
+
+class DyTox(ContinualModel):
+    """ŷ_i = Clf_i(TAB([θ_i, SABs(x)])) for every task i learned so far (algorithm 1).
+
+    The ablations: without `token_expansion` there is one token for all tasks, without `independent_heads`
+    one classifier over all embeddings. With `divergence` each task after the first has a second classifier
+    on its own embedding, for training only, whose class 0 stands for all older classes.
+    """
+
+    def __init__(
+        self,
+        *,
+        image_size: int,
+        patch_size: int = 4,
+        dim: int = 384,
+        heads: int = 12,
+        depth: int = 5,
+        attention: Attention = "gpsa",
+        mlp_ratio: float = 4.0,
+        drop_path: float = 0.1,
+        locality_strength: float = 1.0,
+        token_expansion: bool = True,
+        independent_heads: bool = True,
+        divergence: bool = True,
+    ) -> None:
+        super().__init__()
+        if image_size % patch_size:
+            raise ValueError(f"image size {image_size} is not a multiple of patch size {patch_size}")
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not a multiple of heads {heads}")
+        if independent_heads and not token_expansion:
+            raise ValueError("independent heads need a token a task")
+        self.dim, self.token_expansion, self.divergence = dim, token_expansion, divergence
+        self.encoder = TransformerEncoder(
+            image_size=image_size,
+            patch_size=patch_size,
+            dim=dim,
+            heads=heads,
+            depth=depth,
+            attention=attention,
+            mlp_ratio=mlp_ratio,
+            locality_strength=locality_strength,
+        )
+        self.tab = TaskAttentionBlock(dim=dim, heads=heads, mlp_ratio=mlp_ratio)
+        self.task_tokens = nn.ParameterList()  # θ_i, each (dim,)
+        self.heads = IndependentHeads(dim) if independent_heads else SingleHead(dim)
+        self.divergence_head: Head | None = None
+        self.drop_rates = torch.linspace(0, drop_path, depth + 1)  # the SABs', then the TAB's
+
+    def expand(self, classes: int) -> None:
+        """A new task: its token, its classifier and, from the second task on, its divergence classifier."""
+        like = self.encoder.tokenizer.pos_embed
+        if self.token_expansion or not self.task_tokens:
+            token = nn.init.trunc_normal_(torch.empty(1, self.dim), std=0.02)
+            self.task_tokens.append(nn.Parameter(token))
+        if isinstance(self.heads, SingleHead):
+            self.heads.expand(classes, embeddings=len(self.task_tokens))
+        else:
+            self.heads.expand(classes)
+        self.divergence_head = Head(self.dim, classes + 1) if self.divergence and self.increments else None
+        self.increments.append(classes)
+        self.to(device=like.device, dtype=like.dtype)
+
+    def drop_divergence_head(self) -> None:
+        """It serves training alone."""
+        self.divergence_head = None
+
+    def tokens(self) -> Tensor:
+        """θ_1 … θ_t as one tensor (tasks, dim)."""
+        return torch.cat(list(self.task_tokens))
+
+    def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
+        draws = draws or {}
+        patches = self.encoder(images, draws.get("sab_keep"))  # x_L (batch, patches, dim)
+        embeddings = self.tab(self.tokens(), patches, draws.get("tab_keep"))  # e_i (batch, tasks, dim)
+        divergence = None if self.divergence_head is None else self.divergence_head(embeddings[:, -1])
+        return Output(self.heads(embeddings), embeddings, divergence)
+
+    def attention(self, images: Tensor) -> Tensor:
+        """Where each task token looks: (batch, tasks, patches)."""
+        return self.tab.attention(self.tokens(), self.encoder(images))
+
+    def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
+        """DropPath: per image, block and branch; in the TAB per task too, as in one-by-one passes."""
+        if not self.drop_rates.any():
+            return {}
+        depth, tasks = len(self.drop_rates) - 1, len(self.task_tokens)
+        sab_rates, tab_rate = self.drop_rates[:depth, None], self.drop_rates[depth]
+        sab = torch.rand(batch, depth, 2, generator=generator) >= sab_rates
+        tab = torch.rand(batch, tasks, 2, generator=generator) >= tab_rate
+        return {"sab_keep": sab / (1 - sab_rates), "tab_keep": tab / (1 - tab_rate)}
+
+    def structure(self) -> dict[str, Any]:
+        """The tasks, and whether the divergence head is still there."""
+        return {**super().structure(), "divergence": self.divergence_head is not None}
+
+    def rebuild(self, structure: Mapping[str, Any]) -> None:
+        """Grows to this structure."""
+        super().rebuild(structure)
+        if not structure["divergence"]:
+            self.drop_divergence_head()
+
+    def count_parameters(self) -> int:
+        """Without the divergence head, which is not needed to predict."""
+        head = self.divergence_head
+        extra = sum(p.numel() for p in head.parameters()) if head is not None else 0
+        return super().count_parameters() - extra
+
+    @classmethod
+    def from_original(cls, state: Mapping[str, Tensor], *, image_size: int, heads: int) -> DyTox:
+        """The model of a state dict of the authors' code."""
+        shape, weights = translate(state)
+        model = cls(
+            image_size=image_size,
+            patch_size=shape.patch_size,
+            dim=shape.dim,
+            heads=heads,
+            depth=shape.depth,
+            mlp_ratio=shape.mlp_ratio,
+        )
+        model.rebuild({"increments": shape.increments, "divergence": shape.divergence})
+        model.load_state_dict(weights)
+        return model

@@ -1,0 +1,108 @@
+"""Checkpoints: what a run needs to go on as if it had not been cut off.
+
+One is a JSON file (position, state) and a safetensors file that the JSON names; it exists once its JSON is
+renamed into place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dytox.errors import UserError
+from dytox.randomness import Position
+from dytox.runs import files, sealed, tensor_file
+
+FORMAT = 1
+_KIND = "dytox checkpoint"
+_NAME = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)-(\d+)\.json")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run's state at a position; `skipped` says, a sentence each, which newer ones could not be used."""
+
+    position: Position
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+    skipped: list[str] = field(default_factory=list)
+
+
+class Checkpoints:
+    """The last `keep` checkpoints of a run, in one folder."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        assert keep > 0, keep
+        self.folder = folder
+        self.keep = keep
+
+    def save(self, position: Position, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """A new newest one: those at later positions are no longer true, and those too old go."""
+        files.make_folder(self.folder)
+        source = self._source(position)
+        try:
+            reference = sealed.attach(source.with_suffix(".safetensors"), tensor_file.encode(tensors))
+            content = {"position": asdict(position), "tensors": reference, "state": dict(state)}
+            sealed.write(source, _KIND, FORMAT, content)
+            kept = [each for each in self._positions() if each <= position][-self.keep :]
+            self._remove_all_but(kept)
+        finally:
+            self._clean()
+
+    def newest(self) -> Checkpoint | None:
+        """The newest one that is whole; None where there is none at all."""
+        skipped: list[str] = []
+        for position in reversed(self._positions()):
+            try:
+                return self._load(self._source(position), skipped)
+            except UserError as error:
+                skipped.append(str(error))
+        if skipped:
+            newest = skipped[0].rstrip(".")
+            raise UserError(
+                f"No checkpoint in {self.folder} can be used, start the run anew (newest: {newest})."
+            )
+        return None
+
+    def clear(self) -> None:
+        """Away with all of them."""
+        self._remove_all_but([])
+        self._clean()
+
+    def _source(self, position: Position) -> Path:
+        task, phase, epoch, step = astuple(position)
+        return self.folder / f"checkpoint-{task:03}-{phase:03}-{epoch:05}-{step:07}.json"
+
+    def _positions(self) -> list[Position]:
+        """Where there are checkpoints, whole or not, from the oldest to the newest."""
+        matches = [_NAME.fullmatch(path.name) for path in self.folder.glob("*.json")]
+        return sorted(Position(*map(int, match.groups())) for match in matches if match)
+
+    def _load(self, source: Path, skipped: list[str]) -> Checkpoint:
+        content = sealed.read(source, _KIND, FORMAT)
+        tensors, _ = files.read_tensors(*sealed.follow(source, content["tensors"]))
+        return Checkpoint(Position(**content["position"]), tensors, content["state"], skipped)
+
+    def _remove_all_but(self, kept: list[Position]) -> None:
+        for position in self._positions():
+            if position not in kept:
+                files.remove(self._source(position))
+
+    def _clean(self) -> None:
+        """Away with temporary files and with tensors that no checkpoint names; of a damaged one all stay."""
+        named: set[Path] = set()
+        for position in self._positions():
+            source = self._source(position)
+            try:
+                named.add(sealed.follow(source, sealed.read(source, _KIND, FORMAT)["tensors"])[0])
+            except UserError:
+                named.update(self.folder.glob(f"{source.stem}-*.safetensors"))
+        for path in set(self.folder.glob("checkpoint-*.safetensors")) - named:
+            files.remove(path)
+        for path in filter(files.is_temporary, self.folder.glob(".*")):
+            files.remove(path)

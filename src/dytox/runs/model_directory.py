@@ -1,0 +1,107 @@
+"""A model directory: all that is needed to predict and to go on learning, and no code.
+
+`config.json` names the other files with their SHA-256; these carry a part of it in their names, so a new
+state stands beside the old one until the rename of `config.json` makes it the valid one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dytox.errors import UserError
+from dytox.runs import files, locks, sealed, tensor_file
+
+FORMAT = 1
+_KIND = "dytox model"
+_OURS = re.compile(r"(model|memory)-[0-9a-f]{8}\.safetensors|history-[0-9a-f]{8}\.json")
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a model directory holds; `memory` is None where none was saved."""
+
+    description: dict[str, Any]
+    model: dict[str, Tensor]
+    memory: dict[str, Tensor] | None
+    history: list[Any]
+
+
+def save(
+    path: str | Path,
+    description: Mapping[str, Any],
+    model: Mapping[str, Tensor],
+    memory: Mapping[str, Tensor] | None,
+    history: list[Any],
+) -> None:
+    """The new state in place of the old one, which stays valid until all of the new one is on the disk."""
+    folder = Path(path)
+    config = folder / "config.json"
+    assert "files" not in description, "`files` is not the description's"
+    files.make_folder(folder)
+    with locks.waiting(folder):
+        _refuse_foreign(config)
+        before = {each.name for each in folder.iterdir()}
+        try:
+            named = {"model": sealed.attach(folder / "model.safetensors", tensor_file.encode(model))}
+            if memory is not None:
+                named["memory"] = sealed.attach(folder / "memory.safetensors", tensor_file.encode(memory))
+            named["history"] = sealed.attach(folder / "history.json", [files.to_json(history, indent=2)])
+            sealed.write(config, _KIND, FORMAT, {**description, "files": named})
+        finally:
+            _clean(config, before)
+
+
+def load(path: str | Path) -> SavedModel:
+    """The valid state; where a writer took its files away meanwhile, the one that replaced it."""
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} is not a model directory: there is no config.json in it.")
+    before = None
+    while True:
+        config = sealed.read(folder / "config.json", _KIND, FORMAT)
+        try:
+            return _read_state(folder / "config.json", config)
+        except files.MissingFile:
+            if config == before:
+                raise
+            before = config
+
+
+def _read_state(source: Path, config: dict[str, Any]) -> SavedModel:
+    named = config.get("files")
+    if not isinstance(named, dict):
+        raise files.damaged(source, "it does not name its files")
+    model, _ = files.read_tensors(*sealed.follow(source, named.get("model")))
+    memory = None
+    if "memory" in named:
+        memory, _ = files.read_tensors(*sealed.follow(source, named["memory"]))
+    history = files.read_json(*sealed.follow(source, named.get("history")))
+    if not isinstance(history, list):
+        raise files.damaged(source, "its history is not a list")
+    description = {key: value for key, value in config.items() if key != "files"}
+    return SavedModel(description, model, memory, history)
+
+
+def _refuse_foreign(config: Path) -> None:
+    """A `config.json` of some other program is not overwritten."""
+    if config.exists():
+        content = files.read_json(config)
+        if not isinstance(content, dict) or content.get("kind") != _KIND:
+            raise UserError(f"{config} is not a {_KIND}'s and would be overwritten: choose another folder.")
+
+
+def _clean(config: Path, before: set[str]) -> None:
+    """Away with what the valid state does not name or, where none can be read, with what is new."""
+    try:
+        keep = {each["name"] for each in sealed.read(config, _KIND, FORMAT)["files"].values()}
+    except UserError:
+        keep = before
+    for path in config.parent.iterdir():
+        if files.is_temporary(path) or (_OURS.fullmatch(path.name) and path.name not in keep):
+            files.remove(path)

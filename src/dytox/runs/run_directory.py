@@ -1,0 +1,162 @@
+"""A run directory: everything a run reads, writes and leaves behind."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from torch import Tensor
+
+from dytox.config import Config, validate
+from dytox.errors import UserError
+from dytox.randomness import Position
+from dytox.runs import environment, files, locks
+from dytox.runs.checkpoints import Checkpoints
+
+_PLACE = ("task", "phase_index", "epoch")  # what every line of the log carries
+
+
+class RunDirectory:
+    """The files of one run, by name."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.model = self.path / "model"  # the model directory
+        self.checkpoints = Checkpoints(self.path / "checkpoints")
+        self._config = self.path / "config.yaml"
+        self._environment = self.path / "environment.json"
+        self._log = self.path / "log.jsonl"
+        self._metrics = self.path / "metrics.json"
+
+    def create(self, config: Config, resume: bool = False) -> None:
+        """A new run with its config and environment; with `resume` the run that is there goes on."""
+        if resume:
+            self._go_on(config)
+            return
+        if any(path.exists() for path in (self._config, self._log, self._metrics, self.checkpoints.folder)):
+            raise UserError(f"{self.path} already holds a run: `dytox resume {self.path}` or another --out.")
+        files.make_folder(self.path)
+        files.write(self._config, [_to_yaml(config.model_dump())])
+        files.write_json(self._environment, environment.describe())
+
+    def _go_on(self, config: Config) -> None:
+        if config != self.read_config():
+            raise UserError(
+                f"{self._config} is not the config asked for: resume it unchanged or take another --out."
+            )
+        started = self.read_environment() if self._environment.exists() else environment.describe()
+        started["resumed"] = [*started.get("resumed", []), environment.describe()]
+        files.write_json(self._environment, started)
+
+    def read_config(self) -> Config:
+        """The config as it was resolved when the run began."""
+        if not self._config.is_file():
+            raise UserError(f"{self.path} is not a run directory: there is no config.yaml in it.")
+        values = _from_yaml(self._config)
+        try:
+            return validate(Config, values)
+        except UserError as error:
+            raise UserError(f"{self._config}: {error}") from None
+
+    def read_environment(self) -> dict[str, Any]:
+        """Versions, machine and command line of the run's start, and of each resumption under `resumed`."""
+        return files.read_mapping(self._environment)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Within it no other process works on this run."""
+        files.make_folder(self.path)
+        with locks.exclusive(self.path / ".lock", f"The run {self.path}"):
+            yield
+
+    def log(self, line: Mapping[str, Any]) -> None:
+        """One line more, on the disk when this returns; `task`, `phase` and `epoch` are numbers from 0."""
+        assert all(type(line.get(key)) is int for key in _PLACE), f"{_PLACE} must be numbers: {dict(line)}"
+        files.append(self._log, files.to_json(files.finite(line)) + b"\n")
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """The log; a last line that was cut off is not there."""
+        if not self._log.exists():
+            return []
+        texts = files.read(self._log).split(b"\n")
+        while texts and not texts[-1]:
+            texts.pop()
+        lines = []
+        for number, text in enumerate(texts, start=1):
+            line = _parse(text)
+            if line is not None:
+                lines.append(line)
+            elif number < len(texts):
+                raise files.damaged(self._log, f"line {number} is not a line of a log")
+        return lines
+
+    def cut_log(self, position: Position) -> None:
+        """Without the lines of the epoch at `position` and of all later ones: these will be written again."""
+        place = (position.task, position.phase, position.epoch)
+        kept = [line for line in self.log_lines() if tuple(line[key] for key in _PLACE) < place]
+        files.write(self._log, [files.to_json(line) + b"\n" for line in kept])
+
+    def write_metrics(self, content: Mapping[str, Any]) -> None:
+        """`metrics.json`, from `dytox.metrics.summary`."""
+        files.write_json(self._metrics, content)
+
+    def read_metrics(self) -> dict[str, Any]:
+        """The content of `metrics.json`."""
+        return files.read_mapping(self._metrics)
+
+    def save_evaluation(
+        self, task: int, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+    ) -> None:
+        """What a report needs of the evaluation after a task."""
+        path = self._evaluation(task)
+        files.make_folder(path.parent)
+        files.write_tensors(path, tensors, metadata)
+
+    def load_evaluation(self, task: int) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Tensors and metadata of the evaluation after a task."""
+        return files.read_tensors(self._evaluation(task))
+
+    def _evaluation(self, task: int) -> Path:
+        return self.path / "evaluation" / f"task-{task:02}.safetensors"
+
+
+def _parse(text: bytes) -> dict[str, Any] | None:
+    """A line of the log, or None for what is none."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(line, dict) and all(type(line.get(key)) is int for key in _PLACE)
+    return line if whole else None
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="safe", pure=True)  # YAML 1.2: 5e-4 is a number, `no` a word
+    yaml.default_flow_style = False
+    yaml.representer.sort_base_mapping_type_on_output = False
+    yaml.width = 10_000
+    return yaml
+
+
+def _to_yaml(values: Mapping[str, Any]) -> bytes:
+    text = io.BytesIO()
+    _yaml().dump(values, text)
+    return text.getvalue()
+
+
+def _from_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = _yaml().load(files.read(path).decode())
+    except (YAMLError, ValueError) as error:
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        where = f"line {mark.line + 1} is not YAML" if mark else "not a whole YAML file"
+        raise files.damaged(path, where) from error
+    if not isinstance(values, dict):
+        raise files.damaged(path, "it should hold keys and values")
+    return values

@@ -1,0 +1,67 @@
+"""A JSON file that carries its kind, its format version and its checksum, and vouches for files beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dytox.errors import UserError
+from dytox.runs import files
+
+_OWN = ("kind", "format", "checksum")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def write(path: Path, kind: str, version: int, content: Mapping[str, Any]) -> None:
+    """`content`, JSON with text as keys, sealed."""
+    assert not set(_OWN) & set(content), f"{_OWN} are not the content's"
+    sealed = json.loads(files.to_json({"kind": kind, "format": version, **content}))
+    files.write_json(path, {**sealed, "checksum": _checksum(sealed)})
+
+
+def read(path: Path, kind: str, version: int) -> dict[str, Any]:
+    """The content, refused where it is of another kind or format or not what was written."""
+    sealed = files.read_json(path)
+    if not isinstance(sealed, dict) or sealed.get("kind") != kind:
+        raise UserError(f"{path} does not belong to a {kind}: name the folder of one.")
+    found = sealed.get("format")
+    if type(found) is not int:
+        raise UserError(f"{path} has no format version: it should be {version}, so make the {kind} anew.")
+    if found > version:
+        raise UserError(
+            f"{path} has format {found}, newer than {version}, which this dytox reads: update dytox."
+        )
+    if found < version:
+        raise UserError(
+            f"{path} has format {found}, older than {version}, which this dytox reads: make it anew."
+        )
+    if sealed.pop("checksum", None) != _checksum(sealed):
+        raise files.damaged(path, "its checksum is another")
+    return {key: value for key, value in sealed.items() if key not in _OWN}
+
+
+def attach(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, str]:
+    """Writes a file `a.b` as `a-1a2b3c4d.b`; gives how a sealed file beside it names it."""
+    path, sha256 = files.write(path, pieces, hashed=True)
+    return {"name": path.name, "sha256": sha256}
+
+
+def follow(source: Path, reference: Any) -> tuple[Path, str]:
+    """Path and SHA-256 of a file that `source` names, which must be a plain name and stay in its folder."""
+    match reference:
+        case {"name": str(name), "sha256": str(sha256)}:
+            path = source.parent / name
+            inside = os.path.dirname(os.path.realpath(path)) == os.path.realpath(source.parent)
+            if not _PLAIN.fullmatch(name) or not inside:
+                raise UserError(f"{source} names {name!r}, where only a file in its own folder is allowed.")
+            return path, sha256
+    raise files.damaged(source, "it does not name its files")
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
