@@ -1,3 +1,23 @@
 """DyTox: continual image classification, task after task."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dytox.learner import ContinualLearner
+    from dytox.models.dytox import DyTox
+
 __version__ = "0.1.0"
+__all__ = ["ContinualLearner", "DyTox", "__version__"]
+
+_PLACES = {"ContinualLearner": "dytox.learner", "DyTox": "dytox.models.dytox"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports torch, and what needs it, only once it is used."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'dytox' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

@@ -56,7 +56,9 @@ class MemoryConfig(Section):
     @model_validator(mode="after")
     def _one_quota(self) -> MemoryConfig:
         if self.per_class is not None and not self.size:
-            raise ValueError(f"per_class {self.per_class} with size 0: without memory nothing is kept per class")
+            raise ValueError(
+                f"per_class {self.per_class} with size 0: without memory nothing is kept per class"
+            )
         return self
 
 
@@ -206,8 +208,13 @@ class Config(Section):
                     f"{name}.schedule.warmup_epochs {phase.schedule.warmup_epochs} must be below "
                     f"{name}.epochs {phase.epochs}"
                 )
-        if self.augment.resized_crop and not 0 < self.augment.resized_crop[0] <= self.augment.resized_crop[1] <= 1:
-            raise ValueError(f"augment.resized_crop {self.augment.resized_crop}: two shares of the area, rising")
+        if (
+            self.augment.resized_crop
+            and not 0 < self.augment.resized_crop[0] <= self.augment.resized_crop[1] <= 1
+        ):
+            raise ValueError(
+                f"augment.resized_crop {self.augment.resized_crop}: two shares of the area, rising"
+            )
         return self
 
 
@@ -249,5 +256,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         mine = merged.get(key)
-        merged[key] = merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
+        merged[key] = (
+            merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
+        )
     return merged

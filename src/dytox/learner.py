@@ -89,7 +89,9 @@ class ContinualLearner:
         """Learns the next task, whose labels go on where the last ended; if it fails, nothing has changed."""
         old = len(self.class_names)
         if old + len(names) < 2:
-            raise UserError(f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two.")
+            raise UserError(
+                f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two."
+            )
         began = time.perf_counter()
         method = self.method if start is not None else copy.deepcopy(self.method)
         lesson = Lesson(
@@ -120,7 +122,7 @@ class ContinualLearner:
 
         With sigmoid classifiers each class has a probability of its own, and a row need not sum to 1.
         """
-        return self.scores(self._pixels(images)).numpy()  # type: ignore[no-any-return]
+        return self.scores(self._pixels(images)).numpy()
 
     def predict(self, images: Array) -> list[str]:
         """The most probable class of each image, by name."""
@@ -195,7 +197,9 @@ def device(config: Config) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):
-        raise UserError(f"Config key runtime.device: there is no {name!r} here; 'auto' takes what is there.") from None
+        raise UserError(
+            f"Config key runtime.device: there is no {name!r} here; 'auto' takes what is there."
+        ) from None
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -48,11 +48,6 @@ def top_k(scores: Tensor, labels: Tensor, k: int) -> float:
     return _percent(hits)
 
 
-def top5(scores: Tensor, labels: Tensor) -> float | None:
-    """`top_k` with k = 5; None below 6 classes."""
-    return top_k(scores, labels, 5) if scores.shape[1] > 5 else None
-
-
 def task_aware(scores: Tensor, labels: Tensor, boundaries: Sequence[int]) -> float:
     """100/n · Σ_i [label i = argmax of scores i over its own task's classes]: top-1 with the task told.
 
@@ -107,7 +102,7 @@ def backward_transfer(matrix: Matrix) -> float | None:
 
 
 def average(values: Sequence[float | None]) -> float | None:
-    """Mean of the values there are, None without any; of the steps' top-1, first included, it is iCaRL's Avg."""
+    """Mean of the values there are, None without any; of the steps' top-1, first included, iCaRL's Avg."""
     there = [value for value in values if value is not None]
     return statistics.fmean(there) if there else None
 

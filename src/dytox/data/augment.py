@@ -1,7 +1,7 @@
 """How training images are varied: crop, flip, RandAugment, normalise, each image on its own.
 
-A batch is varied at once, on the device it is on. All random numbers are drawn beforehand, on the CPU and for the
-whole global batch; a process takes its rows of them.
+A batch is varied at once, on the device it is on. All random numbers are drawn beforehand, on the CPU and for
+the whole global batch; a process takes its rows of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Augmentation:
         draws = {"flip": torch.rand(count, generator=generator) < config.flip}
         if config.resized_crop is not None:
             draws["window"] = draw_windows(generator, count, size, area=config.resized_crop)
-        else:
+        elif config.pad:
             draws["offset"] = torch.randint(2 * config.pad + 1, (count, 2), generator=generator)
         if self.randaugment is not None:
             draws |= self.randaugment.draw(generator, count)
@@ -44,26 +44,28 @@ class Augmentation:
         """uint8 (n, 3, side, side) -> normalised float32 of the same shape."""
         assert images.dtype == torch.uint8, images.dtype
         assert images.shape[2] == images.shape[3], images.shape
-        if not len(images):
-            return normalise(images, self.mean, self.std)
+        if len(images):
+            with torch.inference_mode():  # a tenth faster; the result below is an ordinary tensor again
+                images = self._vary(images, draws)
+        return normalise(images, self.mean, self.std)
+
+    def _vary(self, images: Tensor, draws: Mapping[str, Tensor]) -> Tensor:
         if self.config.resized_crop is not None:
             images = resized_crop(images, draws["window"].to(images.device))
         elif self.config.pad:
             images = padded_crop(images, draws["offset"].to(images.device), pad=self.config.pad)
         images = flip(images, draws["flip"].to(images.device))
-        if self.randaugment is not None:
-            images = self.randaugment(images, draws)
-        return normalise(images, self.mean, self.std)
+        return images if self.randaugment is None else self.randaugment(images, draws)
 
 
 def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """uint8 (n, 3, height, width) -> float32: levels scaled to 0...1, less the mean, divided by the deviation."""
+    """uint8 (n, 3, height, width) -> float32: scaled to 0...1, less the mean, divided by the deviation."""
     centre, spread = (torch.tensor(each, device=images.device).view(3, 1, 1) for each in (mean, std))
     return images.float().div_(255).sub_(centre).div_(spread)
 
 
 def padded_crop(images: Tensor, offset: Tensor, *, pad: int) -> Tensor:
-    """A window of each image's own size from the image padded with black; `offset` (n, 2): its top and left."""
+    """A window of the image's size from each image padded with black; `offset` (n, 2): its top and left."""
     n, channels, side, _ = images.shape
     padded = F.pad(images, (pad, pad, pad, pad))
     width = side + 2 * pad
@@ -97,9 +99,10 @@ def resized_crop(images: Tensor, window: Tensor) -> Tensor:
     centres = (torch.arange(side, device=images.device) + 0.5) / side
     y = torch.clamp(top + centres * height, top + 0.5, top + height - 0.5)  # nothing from beyond the window
     x = torch.clamp(left + centres * width, left + 0.5, left + width - 0.5)
-    x, y = (x * 2 / side - 1)[:, None, :], (y * 2 / side - 1)[:, :, None]
     shape = (len(images), side, side)
-    return resample(images, x.expand(shape), y.expand(shape)).round_().to(torch.uint8)
+    x, y = x[:, None, :].expand(shape), y[:, :, None].expand(shape)
+    places = torch.stack((x, y), dim=1) * 2 / side - 1  # (n, 2, side, side)
+    return resample(images, places).round_().to(torch.uint8)
 
 
 def flip(images: Tensor, flipped: Tensor) -> Tensor:

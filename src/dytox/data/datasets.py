@@ -68,7 +68,7 @@ def as_images(array: Array) -> Tensor:
     dtype = str(array.dtype).removeprefix("torch.")
     if dtype != "uint8":
         raise UserError(f"Images must be uint8 (0 to 255), not {dtype}.")
-    images = torch.tensor(array) if isinstance(array, np.ndarray) else array.detach().cpu().clone()
+    images = torch.from_numpy(array.copy()) if isinstance(array, np.ndarray) else array.detach().cpu().clone()
     if images.ndim == 3:
         images = images.unsqueeze(1).expand(-1, 3, -1, -1)
     elif images.ndim == 4 and images.shape[1] != 3 and images.shape[3] == 3:

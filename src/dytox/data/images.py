@@ -55,7 +55,7 @@ def suffixes() -> frozenset[str]:
 def decode(source: str | Path | bytes, size: int) -> Tensor:
     """An image file, or its bytes, as uint8 RGB (3, size, size)."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        warnings.simplefilter("ignore")  # what Pillow warns of, it mends, or fails on as well
         return _decode(source, size)
 
 
@@ -78,7 +78,7 @@ def decode_many(paths: Sequence[Path], size: int) -> tuple[Tensor, dict[int, Use
         return None
 
     with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        warnings.simplefilter("ignore")
         outcomes = list(pool.map(fill, range(len(paths))))
     errors = {index: error for index, error in enumerate(outcomes) if error is not None}
     if errors:
@@ -90,7 +90,7 @@ def short_side(path: Path) -> int | None:
     """The shorter side of an image file in pixels, from its header; nothing if it cannot be read."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            warnings.simplefilter("ignore")
             with Image.open(path, formats=_formats()) as image:
                 return min(image.size)
     except Exception:  # Pillow's readers raise anything on a damaged file; `decode` says what is wrong

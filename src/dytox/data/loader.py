@@ -101,7 +101,9 @@ class Loader:
         if self.phase.repeats > 1:
             places = places[torch.randperm(count, generator=source("repeats"))]
         rows = self.rows(count)
-        varied = {key: value[rows] for key, value in self.augmentation.draw(source("augment"), count, size).items()}
+        varied = {
+            key: value[rows] for key, value in self.augmentation.draw(source("augment"), count, size).items()
+        }
         draws = {key: value[rows].to(self.device) for key, value in draw(source("model"), count).items()}
         samples = self.samples.take(places[rows])
         labels = samples.labels.to(self.device)

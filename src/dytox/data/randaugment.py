@@ -1,9 +1,9 @@
 """RandAugment (timm's `rand-m9-mstd0.5-inc1`), batched: each image has its own operations and strengths.
 
-Images are uint8 RGB and square throughout, and every operation gives what Pillow gives: pixel operations to the
-level, resampled ones up to the rounding of single precision. An image's result depends on nothing but the
-image and its own row of the draws: sums are sums of whole numbers, and sines and cosines, which a vectorised
-kernel may round differently at another place in the batch, are computed once, with the draws.
+Images are uint8 RGB and square throughout. Every operation gives what Pillow gives, now and then one level
+beside it where rounding decides. An image's result depends on nothing but the image and its own row of the
+draws: sums are sums of whole numbers, and sines and cosines, which a vectorised kernel may round differently
+at another place in the batch, are computed once, with the draws.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from dytox.config import RandAugmentConfig
 
 FILL = 128  # where an image was moved away
-ROUNDING = 2.0**-8  # above the error of a resampled level in single precision; levels are cut, as Pillow does
+ROUNDING = 2.0**-8  # above a resampled level's error in float32: 99.9999 is cut to 100, as in Pillow
 
 
 def _auto_contrast(images: Tensor, _: Tensor) -> Tensor:
@@ -67,9 +67,10 @@ def _color(images: Tensor, factor: Tensor) -> Tensor:
 
 def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     levels = images.float()
-    luma = _luma(levels)
-    mean = luma.long().sum((1, 2, 3), keepdim=True).float().div_(luma[0].numel()).add_(0.5).floor_()
-    return _blend(mean, levels, factor)
+    pixels = images.shape[2] * images.shape[3]
+    total = _luma(levels).long().sum((1, 2, 3), keepdim=True)
+    mean = (2 * total + pixels) // (2 * pixels)  # rounded
+    return _blend(mean.float(), levels, factor)
 
 
 def _brightness(images: Tensor, factor: Tensor) -> Tensor:
@@ -112,16 +113,8 @@ class Argument(NamedTuple):
     whole: bool = False  # whether slope * m is cut to a whole number
 
 
-# What a geometric operation adds to its matrix, for each unit of its argument: the last of OPERATIONS.
-SHIFTS = (
-    (0, 0, 0, 0, 0, 0),  # Rotate: not linear
-    (0, 1, 1, 0, 0, 0),  # ShearX: Pillow's origin is a corner, so that x + s y becomes x + s (y + 1)
-    (0, 0, 0, 1, 0, 1),  # ShearY
-    (0, 0, 2, 0, 0, 0),  # TranslateX: the side is 2
-    (0, 0, 0, 0, 0, 2),  # TranslateY
-)
 # Neither m nor a factor needs clipping here: m is at most 10, so that 1 - 0.09 m is at least 0.1.
-ARGUMENTS: dict[str, Argument] = {
+ARGUMENTS = {
     "AutoContrast": Argument(),
     "Equalize": Argument(),
     "Invert": Argument(),
@@ -143,6 +136,12 @@ PIXEL_OPERATIONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     *(_auto_contrast, _equalize, _invert, _posterize, _solarize, _solarize_add),
     *(_color, _contrast, _brightness, _sharpness),
 )  # the first of OPERATIONS; the others are geometric and share one resampling
+SHIFTS = {  # what is added to an operation's matrix for each unit of its argument
+    "ShearX": (0, 1, 1, 0, 0, 0),  # Pillow's origin is a corner: x + s y is x + s (y + 1) from the centre
+    "ShearY": (0, 0, 0, 1, 0, 1),
+    "TranslateX": (0, 0, 2, 0, 0, 0),  # the side is 2
+    "TranslateY": (0, 0, 0, 0, 0, 2),
+}
 
 
 def arguments(operation: Tensor, magnitude: Tensor, sign: Tensor) -> Tensor:
@@ -156,20 +155,18 @@ def arguments(operation: Tensor, magnitude: Tensor, sign: Tensor) -> Tensor:
 def matrices(operation: Tensor, argument: Tensor) -> Tensor:
     """Where each image's pixels come from, (..., 6): x from a x + b y + c, y from d x + e y + f.
 
-    Coordinates go from -1 to 1 between the image's edges. Operations that are not geometric have the identity.
+    Coordinates go from -1 to 1 between the edges. Operations that are not geometric have the identity.
     """
     degrees = torch.where(operation == OPERATIONS.index("Rotate"), argument.double(), 0.0)
     cos, sin, zero = degrees.deg2rad().cos(), degrees.deg2rad().sin(), torch.zeros_like(degrees)
     rotation = torch.stack((cos, -sin, zero, sin, cos, zero), dim=-1)
-    shift = torch.zeros(len(OPERATIONS) + 1, 6, dtype=torch.float64)  # the last row is that of -1, no operation
-    shift[-6:-1] = torch.tensor(SHIFTS)
-    return (rotation + shift[operation] * argument[..., None]).float()
+    shift = torch.tensor([SHIFTS.get(name, (0,) * 6) for name in (*OPERATIONS, "none")])[operation]
+    return (rotation + shift * argument[..., None]).float()
 
 
-def resample(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The levels (float32) at places x, y (n, height, width), -1 to 1 between the edges, bilinear."""
-    grid = x.new_empty(*x.shape, 2)
-    grid[..., 0], grid[..., 1] = x, y
+def resample(images: Tensor, places: Tensor) -> Tensor:
+    """The levels (float32) at places (n, [x, y], height, width), bilinear; -1 to 1 lie between the edges."""
+    grid = places.permute(0, 2, 3, 1)  # (n, height, width, [x, y])
     return F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
@@ -177,12 +174,11 @@ def warp(images: Tensor, matrix: Tensor) -> Tensor:
     """The images with their pixels taken from where `matrix` (n, 6) says; what comes from outside is FILL."""
     side = images.shape[-1]
     column = torch.arange(1 - side, side, 2, device=images.device) / side  # the pixels' centres
-    row = column[:, None]
-    a, b, c, d, e, f = matrix[:, :, None, None].unbind(1)  # (n, 1, 1) each
-    x = (a * column + c) + b * row  # (n, height, width)
-    y = d * column + (e * row + f)
-    levels = _cut(resample(images, x, y).add_(ROUNDING))
-    inside = x.trunc().logical_or(y.trunc()).logical_not_().view(torch.uint8)[:, None]
+    of_x, of_y, shift = matrix.view(-1, 2, 3, 1, 1).unbind(2)  # (n, 2, 1, 1) each
+    places = (of_x * column + shift) + of_y * column[:, None]  # (n, 2, height, width)
+    levels = _cut(resample(images, places).add_(ROUNDING))
+    x, y = places.short().unbind(1)  # cut to whole numbers: 0 within the image
+    inside = torch.logical_or(x, y).logical_not_().view(torch.uint8)[:, None]
     return levels.sub_(FILL).mul_(inside).add_(FILL)
 
 

@@ -43,7 +43,7 @@ def prepared(config: Config, images: Tensor) -> Tensor:
 
 def forward(method: Method, images: Tensor) -> Output:
     """One pass in eval mode, on the device of the weights."""
-    return method.model(images.to(method.device))  # type: ignore[no-any-return]  # modules return Any
+    return method.model(images.to(method.device))
 
 
 @torch.no_grad()

@@ -9,13 +9,13 @@ import torch
 
 from dytox.config import Config, SamConfig
 from dytox.data.augment import Augmentation
+from dytox.data.exemplars import Exemplars
 from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.method import Method
 from dytox.engine.phase import Source
 from dytox.errors import UserError
-from dytox.data.exemplars import Exemplars
 from dytox.randomness import Position, generator, seeded
 
 
@@ -30,7 +30,7 @@ class Lesson:
     memory: Exemplars
     earlier: Samples | None = None  # all images of the tasks before, where they are still there
     world: World = field(default_factory=World)
-    position: Position = Position()
+    position: Position = field(default_factory=Position)
 
     @property
     def augmentation(self) -> Augmentation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dytox.config import Config, Section
+from dytox.config import Config, Section, validate
 from dytox.losses import Term, classification, probabilities
 from dytox.models.base import ContinualModel, Output
 
@@ -27,7 +27,7 @@ class NoOptions(Section):
 class Method(nn.Module):
     """A way of learning task after task.
 
-    A subclass makes its model and says its phases; the losses, the prediction and the features have defaults.
+    A subclass builds its model and says its phases; losses, prediction and features have defaults.
     All state is parameters and buffers of modules, so `state_dict` and `structure` hold the whole of it.
     """
 
@@ -38,13 +38,18 @@ class Method(nn.Module):
     needs_all_images: ClassVar[bool] = False
     Options: ClassVar[type[Section]] = NoOptions
 
-    def __init__(self, config: Config, model: ContinualModel) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        self.model = model
+        self.options = validate(self.Options, config.method.options, "method.")
+        self.model = self.build()
         self.teacher: ContinualModel | None = None
 
     # What a method says
+
+    def build(self) -> ContinualModel:
+        """Its network, before the first task."""
+        raise TypeError(f"{type(self).__name__} builds no model")
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """The phases of a task, a pure function of config and task."""
@@ -100,7 +105,7 @@ class Method(nn.Module):
     def teach(self, batch: Batch) -> Output:
         """The teacher's view of a batch."""
         assert self.teacher is not None
-        return self.teacher(batch.images)  # type: ignore[no-any-return]  # modules return Any
+        return self.teacher(batch.images)
 
     def structure(self) -> dict[str, Any]:
         """What `rebuild` needs before `load_state_dict`; JSON."""

@@ -13,7 +13,9 @@ from dytox.data.loader import Batch
 from dytox.engine.method import Method
 
 
-def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig, lr: float) -> torch.optim.Optimizer:
+def make_optimizer(
+    parameters: list[nn.Parameter], config: OptimizerConfig, lr: float
+) -> torch.optim.Optimizer:
     """A new optimiser; 1-D parameters (norms, biases, gates) are not decayed unless the config says so."""
     decayed = [p for p in parameters if p.ndim > 1 or config.decay_vectors]
     vectors = [p for p in parameters if not (p.ndim > 1 or config.decay_vectors)]

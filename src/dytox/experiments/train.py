@@ -17,7 +17,6 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Scenario, Task
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer, Observers, State
-from dytox.errors import UserError
 from dytox.experiments.evaluation import evaluate
 from dytox.learner import ContinualLearner
 from dytox.memory.quota import exemplars_per_share
@@ -174,8 +173,3 @@ class Benchmark(Observer):
             learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
         self.run.cut_log(position)
         return State(position, groups["optimizer"], state["sums"])
-
-
-def finished(run: RunDirectory) -> None:
-    """Refuses a run that has nothing left to do."""
-    raise UserError(f"{run.path} is finished.")

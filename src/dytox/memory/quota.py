@@ -12,8 +12,9 @@ def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
     per_share = per_class if config.budget == "each" else per_class // config.shares
     if per_share == 0:
         shares = f" in each of {config.shares} shares" if config.shares > 1 else ""
+        least = classes * (1 if config.budget == "each" else config.shares)
         raise UserError(
-            f"memory.size {config.size} leaves no image{shares} for each of {classes} classes; "
-            f"it must be at least {classes * (1 if config.budget == 'each' else config.shares)} (or 0: no memory)."
+            f"memory.size {config.size} leaves no image{shares} for each of {classes} classes: "
+            f"it must be at least {least}, or 0 for no memory."
         )
     return per_share

@@ -2,9 +2,9 @@
 
 Verified here: outputs, losses and gradients against the authors' code (`fixtures/dytox_small`), five training
 and three finetuning steps against theirs (`fixtures/trajectory`), herding and initialisation likewise.
-Deviations from their code, each a bug of it or a choice of DESIGN: the frozen encoder is in eval mode while
-finetuning; finetuning batches are shuffled; the learning rate is set without a lag of one epoch; exemplars are
-selected once, from images without augmentation, unless `memory.shares` says otherwise.
+Deviations from their code: the frozen encoder is in eval mode while finetuning (there drop-path stayed on);
+finetuning batches are shuffled; the learning rate has no lag of one epoch; exemplars are selected once, from
+images without augmentation, unless `memory.shares` says otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from dytox.config import Config, Section, validate
+from dytox.config import Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -53,18 +53,17 @@ class DyToxMethod(Method):
     name: ClassVar[str] = "dytox"
     summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
     Options: ClassVar[type[Section]] = DyToxOptions
+    options: DyToxOptions
     model: DyTox
 
-    def __init__(self, config: Config) -> None:
-        self_options = validate(DyToxOptions, config.method.options, "method.")
-        model = transformer(
-            config,
-            token_expansion=self_options.token_expansion,
-            independent_heads=self_options.independent_heads,
-            divergence=self_options.divergence > 0,
+    def build(self) -> DyTox:
+        """The transformer with the components that the options leave in."""
+        return transformer(
+            self.config,
+            token_expansion=self.options.token_expansion,
+            independent_heads=self.options.independent_heads,
+            divergence=self.options.divergence > 0,
         )
-        super().__init__(config, model)
-        self.options = self_options
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train on new images and memory; select the memory; finetune on it."""

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from torch import nn
 
-from dytox.config import Config
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
+from dytox.models.base import ContinualModel
 from dytox.models.build import transformer
 
 
@@ -25,8 +25,9 @@ class Finetune(Method):
     cannot: ClassVar[str] = "keep a memory (that is replay)"
     uses_memory: ClassVar[bool] = False
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config, transformer(config))
+    def build(self) -> ContinualModel:
+        """One token, one growing head."""
+        return transformer(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Grow, then train everything on the new images."""

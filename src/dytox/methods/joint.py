@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from torch import nn
 
-from dytox.config import Config
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
+from dytox.models.base import ContinualModel
 from dytox.models.build import transformer
 
 
@@ -27,8 +27,9 @@ class Joint(Method):
     uses_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = True
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config, transformer(config))
+    def build(self) -> ContinualModel:
+        """One token, one growing head."""
+        return transformer(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Start anew, train everything on everything."""
@@ -41,7 +42,7 @@ class Joint(Method):
         """Action: a new model for all classes seen."""
         device = self.device
         with lesson.seeded("restart"):
-            self.model = transformer(self.config)
+            self.model = self.build()
             self.model.expand(lesson.task.seen)
         self.to(device)
 

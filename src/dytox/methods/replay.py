@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from torch import nn
 
-from dytox.config import Config
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import select_memory
+from dytox.models.base import ContinualModel
 from dytox.models.build import transformer
 
 
@@ -24,8 +24,9 @@ class Replay(Method):
     name: ClassVar[str] = "replay"
     summary: ClassVar[str] = "finetune with a memory, and nothing else"
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config, transformer(config))
+    def build(self) -> ContinualModel:
+        """One token, one growing head."""
+        return transformer(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Grow, train everything on new images and memory, select the memory."""

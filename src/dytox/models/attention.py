@@ -41,7 +41,7 @@ class SelfAttention(nn.Module):
         self.proj = linear(dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, patches, dim)
-        return self.proj(merge_heads(self.attend(x)))  # type: ignore[no-any-return]  # modules return Any
+        return self.proj(merge_heads(self.attend(x)))
 
     def attend(self, x: Tensor) -> Tensor:
         """What each head gathers: (batch, heads, patches, dim / heads)."""
@@ -52,8 +52,8 @@ class SelfAttention(nn.Module):
 class GatedPositionalSelfAttention(SelfAttention):
     """GPSA: a learned gate between attention by content and attention by relative position.
 
-    Both maps are normalised, so their mixture is (1 - g) · SDPA(q, k, v) + g · P · v, where P (heads, patches,
-    patches) does not depend on the image: no map per image is ever made. P's softmax ignores `pos_bias`.
+    Both maps are normalised, so their mixture is (1 - g) · SDPA(q, k, v) + g · P · v, where P (heads, N, N)
+    does not depend on the image: no map per image is ever made. P's softmax ignores `pos_bias`.
     """
 
     relative: Tensor
@@ -79,7 +79,7 @@ class GatedPositionalSelfAttention(SelfAttention):
 
     def positional_map(self) -> Tensor:
         """P: where each head looks by position alone, (heads, patches, patches)."""
-        return self.pos_proj(self.relative).permute(2, 0, 1).softmax(dim=-1)  # type: ignore[no-any-return]
+        return self.pos_proj(self.relative).permute(2, 0, 1).softmax(dim=-1)
 
     def attend(self, x: Tensor) -> Tensor:
         """The gated sum of both attentions."""
@@ -121,4 +121,4 @@ class TaskAttention(nn.Module):
         a = self.weights(tokens, patches)
         own = split_heads(self.v(tokens), self.heads)  # (heads, tasks, d / h)
         gathered = a[..., 1:] @ split_heads(self.v(patches), self.heads) + a[..., :1] * own
-        return self.proj(merge_heads(gathered))  # type: ignore[no-any-return]  # (batch, tasks, dim)
+        return self.proj(merge_heads(gathered))  # (batch, tasks, dim)

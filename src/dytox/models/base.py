@@ -13,8 +13,8 @@ from torch import Tensor, nn
 class Constant(nn.Parameter):
     """A parameter that is loaded, saved and counted, and that no phase trains."""
 
-    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Constant:  # noqa: ARG004, for deepcopy
-        return super().__new__(cls, data, False)  # type: ignore[return-value]  # torch types it as Parameter
+    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Constant:
+        return super().__new__(cls, data, False)
 
 
 @dataclass(frozen=True)

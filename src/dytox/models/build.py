@@ -8,14 +8,19 @@ from dytox.models.dytox import DyTox
 
 
 def transformer(
-    config: Config, *, token_expansion: bool = False, independent_heads: bool = False, divergence: bool = False
+    config: Config,
+    *,
+    token_expansion: bool = False,
+    independent_heads: bool = False,
+    divergence: bool = False,
 ) -> DyTox:
     """The DyTox transformer; by default with one token and one growing head, as the bounds have it."""
     size, model = config.data.image_size, config.model
     assert size is not None, "the image size is known once the data are"
     if size % model.patch_size:
         raise UserError(
-            f"Impossible config: data.image_size {size} is not a multiple of model.patch_size {model.patch_size}."
+            f"Impossible config: data.image_size {size} is not a multiple of "
+            f"model.patch_size {model.patch_size}."
         )
     return DyTox(
         image_size=size,

@@ -19,7 +19,7 @@ class TaskAttentionBlock(nn.Module):
         self.mlp = Mlp(dim, int(dim * mlp_ratio))
 
     def forward(self, tokens: Tensor, patches: Tensor, keep: Tensor | None = None) -> Tensor:
-        """tokens (tasks, dim), patches (batch, patches, dim), keep (batch, tasks, 2) -> (batch, tasks, dim)."""
+        """tokens (tasks, dim), patches (batch, N, dim), keep (batch, tasks, 2) -> (batch, tasks, dim)."""
         attention_keep, mlp_keep = (None, None) if keep is None or not self.training else keep.unbind(dim=2)
         e = tokens + dropped(self.attn(self.norm1(tokens), self.norm1(patches)), attention_keep)
         return e + dropped(self.mlp(self.norm2(e)), mlp_keep)

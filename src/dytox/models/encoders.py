@@ -84,4 +84,4 @@ class TransformerEncoder(nn.Module):
         x = self.tokenizer(images)
         for level, sab in enumerate(self.sabs):
             x = sab(x, None if keep is None or not self.training else keep[:, level])
-        return x  # type: ignore[no-any-return]  # (batch, patches, dim)
+        return x  # (batch, patches, dim)

@@ -17,7 +17,7 @@ class Head(nn.Module):
         self.linear = nn.Linear(dim, classes)
 
     def forward(self, embedding: Tensor) -> Tensor:  # (batch, dim) -> (batch, classes)
-        return self.linear(self.norm(embedding))  # type: ignore[no-any-return]
+        return self.linear(self.norm(embedding))
 
 
 class IndependentHeads(nn.Module):

@@ -27,7 +27,11 @@ def methods() -> dict[str, str]:
 
 
 def compose(
-    recipe: str, *, method: str = "dytox", overrides: Iterable[str] = (), values: Mapping[str, Any] | None = None
+    recipe: str,
+    *,
+    method: str = "dytox",
+    overrides: Iterable[str] = (),
+    values: Mapping[str, Any] | None = None,
 ) -> Config:
     """The config of a recipe with a method, then `key=value` overrides, then nested values."""
     if recipe not in _names("scenarios"):

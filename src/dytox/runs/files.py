@@ -8,6 +8,7 @@ import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,9 +72,10 @@ def append(path: Path, data: bytes) -> None:
 def read(path: Path, sha256: str | None = None) -> bytes:
     """The whole content, which must have the SHA-256 where one is given."""
     try:
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path} is not a file: name a file, or take it out of the way.")
-        data = path.read_bytes()
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UserError(f"{path} is not a file: name a file, or take it out of the way.")
+            data = file.read()
     except FileNotFoundError:
         raise MissingFile(f"{path} is missing: restore it from a copy or make it anew.") from None
     except OSError as error:
@@ -81,6 +83,11 @@ def read(path: Path, sha256: str | None = None) -> bytes:
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise damaged(path, "its checksum is another")
     return data
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens also a pipe at once, that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def to_json(content: Any, indent: int | None = None) -> bytes:
@@ -145,7 +152,7 @@ def make_folder(folder: Path) -> None:
 def remove(path: Path) -> None:
     """Away with a file that nothing names any more; one that stays does no harm."""
     with suppress(OSError):
-        path.unlink()
+        os.unlink(path)
 
 
 def is_temporary(path: Path) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import SafeRepresenter
 from torch import Tensor
 
 from dytox.config import Config, validate
@@ -42,7 +44,7 @@ class RunDirectory:
         if any(path.exists() for path in (self._config, self._log, self._metrics, self.checkpoints.folder)):
             raise UserError(f"{self.path} already holds a run: `dytox resume {self.path}` or another --out.")
         files.make_folder(self.path)
-        files.write(self._config, [_to_yaml(config.model_dump())])
+        files.write(self._config, [to_yaml(config.model_dump())])
         files.write_json(self._environment, environment.describe())
 
     def _go_on(self, config: Config) -> None:
@@ -76,7 +78,7 @@ class RunDirectory:
             yield
 
     def log(self, line: Mapping[str, Any]) -> None:
-        """One line more, on the disk when this returns; `task`, `phase` and `epoch` are numbers from 0."""
+        """One line more, on the disk when this returns; `task`, `phase_index` and `epoch` count from 0."""
         assert all(type(line.get(key)) is int for key in _PLACE), f"{_PLACE} must be numbers: {dict(line)}"
         files.append(self._log, files.to_json(files.finite(line)) + b"\n")
 
@@ -136,15 +138,28 @@ def _parse(text: bytes) -> dict[str, Any] | None:
     return line if whole else None
 
 
+class _Representer(SafeRepresenter):
+    """Quotes text with characters that cannot be printed, which ruamel.yaml would write as they are."""
+
+    def text(self, text: str) -> ScalarNode:
+        style = None if text.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Representer.add_representer(str, _Representer.text)
+
+
 def _yaml() -> YAML:
     yaml = YAML(typ="safe", pure=True)  # YAML 1.2: 5e-4 is a number, `no` a word
+    yaml.Representer = _Representer
     yaml.default_flow_style = False
     yaml.representer.sort_base_mapping_type_on_output = False
     yaml.width = 10_000
     return yaml
 
 
-def _to_yaml(values: Mapping[str, Any]) -> bytes:
+def to_yaml(values: Mapping[str, Any]) -> bytes:
+    """Keys and values as YAML 1.2, in their order."""
     text = io.BytesIO()
     _yaml().dump(values, text)
     return text.getvalue()

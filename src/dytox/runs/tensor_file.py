@@ -1,6 +1,6 @@
 """Tensors as the bytes of a safetensors file, piece by piece: nothing is copied, equal tensors, equal bytes.
 
-The library's own writer copies everything twice or, writing to a file, does not report a full disk.
+The library's own writer copies everything twice and puts the metadata in random order.
 """
 
 from __future__ import annotations

@@ -1,0 +1,5 @@
+"""`python -m dytox` is `dytox`."""
+
+from dytox.cli.main import run
+
+run()

@@ -1,0 +1,73 @@
+"""What there is: `recipes`, `methods`, `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+RecipeArgument = Annotated[
+    str, typer.Argument(help="A recipe's name (see `dytox recipes`).", metavar="RECIPE")
+]
+MethodOption = Annotated[str, typer.Option("--method", "-m", help="A method (see `dytox methods`).")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="KEY=VALUE", help="Override a key, as in training.epochs=50. Repeatable."
+    ),
+]
+
+
+def recipes() -> None:
+    """List the recipes: a dataset, cut into tasks.
+
+    Example: dytox recipes
+    """
+    from dytox.recipes import scenarios
+
+    _table(["recipe", "what it is"], list(scenarios().items()))
+
+
+def methods() -> None:
+    """List the methods, and what each cannot do.
+
+    Example: dytox methods
+    """
+    from dytox.methods.registry import find, places
+
+    found = [(name, find(name)) for name in places()]
+    rows = [(name, each.summary, each.cannot and f"cannot {each.cannot}") for name, each in found]
+    _table(["method", "what it does", "limits"], rows)
+
+
+def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetOption = None) -> None:
+    """Show the resolved config of a recipe, with the effective batch, learning rate and memory.
+
+    Example: dytox show cifar100-10 --set training.batch=128
+    """
+    from dytox.methods.registry import complete
+    from dytox.recipes import compose
+    from dytox.runs.run_directory import to_yaml
+
+    config = complete(compose(recipe, method=method, overrides=overrides or []))
+    typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
+    memory = config.memory
+    kept = f"{memory.per_class} a class" if memory.per_class else f"{memory.size} in all"
+    typer.echo("\n# In effect")
+    for name, phase in (("training", config.training), ("finetuning", config.finetuning)):
+        typer.echo(
+            f"# {name}: {phase.epochs} epochs, batch {phase.batch}, learning rate {phase.effective_lr:g}"
+        )
+    typer.echo(f"# memory: {kept if memory.size else 'none'}, selected by {memory.selection}")
+
+
+def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, no_wrap=place == 0, style="bold" if place == 0 else None)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

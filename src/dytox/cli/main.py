@@ -1,0 +1,60 @@
+"""`dytox`: the commands, and what becomes of an error. Torch is imported only by commands that use it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dytox import __version__
+from dytox.cli import catalogue, report, training
+from dytox.errors import UserError
+
+app = typer.Typer(
+    name="dytox",
+    help="Continual image classification: teach a model new classes, task after task, and keep the old ones.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("train")(training.train)
+app.command("resume")(training.resume)
+app.command("report")(report.report)
+app.command("recipes")(catalogue.recipes)
+app.command("methods")(catalogue.methods)
+app.command("show")(catalogue.show)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dytox {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Continual image classification: teach a model new classes, task after task, and keep the old ones."""
+
+
+def run() -> None:
+    """The program: 0 done, 2 something the user can mend, 130 after Ctrl-C."""
+    try:
+        app()
+    except UserError as error:
+        Console(stderr=True).print(
+            f"[bold red]Error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Interrupted.")
+        sys.exit(130)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")

@@ -1,0 +1,106 @@
+"""The engine's update against steps recorded from the authors' implementation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, gelu
+
+from dytox import DyTox
+from dytox.config import Config, PhaseConfig, SamConfig
+from dytox.data.loader import Batch
+from dytox.engine.method import Method
+from dytox.engine.phase import set_learning
+from dytox.engine.update import Update
+from dytox.losses import Term
+from dytox.methods.dytox import DyToxMethod
+from dytox.models.base import ContinualModel, Output
+from dytox.models.original import translate
+
+
+def phase(lr: float) -> PhaseConfig:
+    return PhaseConfig(lr=lr, lr_reference_batch=None)
+
+
+def recorded_method(recorded, dtype: torch.dtype) -> DyToxMethod:
+    """The method before the third task's training, with its teacher."""
+    config = Config.model_validate(
+        {"data": {"image_size": 16}, "model": {"dim": 48, "heads": 6, "depth": 2, "drop_path": 0.0}}
+    )
+    method = DyToxMethod(config)
+    method.model = DyTox.from_original(recorded("trajectory", "before."), image_size=16, heads=6)
+    method.teacher = DyTox.from_original(recorded("trajectory", "teacher."), image_size=16, heads=6)
+    return method.to(dtype)
+
+
+def trajectory(recorded, dtype: torch.dtype):
+    """The weights after five training steps, those after three more of finetuning, and all losses."""
+    method = recorded_method(recorded, dtype)
+    data = recorded("trajectory")
+    batches = [Batch.plain(x.to(dtype), y) for x, y in zip(data["input"], data["target"], strict=True)]
+    set_learning(method, method.learns_in_training())
+    update = Update(method, phase(1e-3))
+    losses = [update(batch)["total"] for batch in batches[:5]]
+    trained = {name: weight.clone() for name, weight in method.model.state_dict().items()}
+    method.tidy(None)
+    set_learning(method, method.learns_in_finetuning())
+    update = Update(method, phase(1e-4))
+    losses += [update(batch)["total"] for batch in batches[5:]]
+    return trained, method.model.state_dict(), torch.stack(losses)
+
+
+def test_five_training_and_three_finetuning_steps(recorded):
+    """All weights within 1e-5 of the recording, but for one of 94,000.
+
+    That one has a gradient of rounding noise alone, which Adam turns into a step; there the recording (in
+    float32) is as far from a computation in float64 as from ours, and ours is not.
+    """
+    ours, exact = trajectory(recorded, torch.float32), trajectory(recorded, torch.float64)
+    for stage, name in enumerate(("trained.", "finetuned.")):
+        _, expected = translate(recorded("trajectory", name))
+        assert set(ours[stage]) <= set(expected)
+        for key, weight in ours[stage].items():
+            if key.endswith("pos_bias"):
+                continue
+            torch.testing.assert_close(weight.double(), exact[stage][key], atol=5e-6, rtol=0)
+            off = (weight - expected[key]).abs() > 1e-5
+            assert off.sum() <= (1 if key == "tab.mlp.0.weight" else 0), key
+            assert ((exact[stage][key] - expected[key]).abs() > 1e-5)[off].all(), key
+            torch.testing.assert_close(weight, expected[key], atol=2e-5, rtol=0)
+    torch.testing.assert_close(ours[2], recorded("trajectory")["losses"], atol=1e-5, rtol=1e-5)
+
+
+class Small(ContinualModel):
+    """The net of the SAM recordings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({"0": nn.Linear(6, 8), "2": nn.Linear(8, 3)})
+
+    def forward(self, images, draws=None):
+        hidden = gelu(self.layers["0"](images))
+        return Output(self.layers["2"](hidden), hidden[:, None])
+
+
+class CrossEntropy(Method):
+    """Plain cross-entropy."""
+
+    def build(self):
+        return Small()
+
+    def losses(self, batch, output):
+        return {"clf": Term(cross_entropy(output.logits, batch.labels, reduction="sum"), len(batch.labels))}
+
+
+@pytest.mark.parametrize(("name", "rho", "adaptive"), [("asam", 3.0, True), ("sam", 0.05, False)])
+def test_sharpness_aware_steps(recorded, name, rho, adaptive):
+    data = recorded(name)
+    method = CrossEntropy(Config())
+    method.model.layers.load_state_dict(recorded(name, "before."))
+    set_learning(method, [method.model])
+    update = Update(method, phase(0.01), SamConfig(rho=rho, adaptive=adaptive))
+    for step in range(3):
+        update(Batch.plain(data["input"][step], data["target"][step]))
+        for key, weight in method.model.layers.state_dict().items():
+            torch.testing.assert_close(weight, data[f"after{step + 1}.{key}"], atol=1e-6, rtol=1e-5)
