@@ -1,0 +1,29 @@
+# Everything sets itself up: a second call installs nothing again.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint clean
+
+demo: $(READY) ## Two methods learn ten digits in five tasks; ends with a table of both
+	rm -rf runs/demo
+	$(BIN)/dytox train digits --out runs/demo/dytox
+	$(BIN)/dytox train digits --method replay --out runs/demo/replay
+	$(BIN)/dytox report runs/demo/dytox runs/demo/replay
+
+test: $(READY) ## The whole test suite, with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+
+clean: ## Away with the environment and the demo's runs
+	rm -rf .venv runs/demo
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "dytox needs Python 3.10 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $(READY)
