@@ -7,8 +7,9 @@ The defaults are the paper's, for CIFAR-100.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -16,9 +17,9 @@ from dytox.errors import UserError, unknown
 
 
 class Section(BaseModel):
-    """A part of the config: strict, frozen, no unknown keys."""
+    """A part of the config: strict, frozen, no unknown keys, no number that is none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class DataConfig(Section):
@@ -30,7 +31,7 @@ class DataConfig(Section):
     test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where the dataset has no test set
     validation_share: float = Field(0.0, ge=0, lt=1)  # > 0: this share of the training set is the test set
     mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
-    std: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
+    std: list[Annotated[float, Field(gt=0)]] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
 
 
 class ScenarioConfig(Section):
@@ -57,7 +58,7 @@ class MemoryConfig(Section):
     def _one_quota(self) -> MemoryConfig:
         if self.per_class is not None and not self.size:
             raise ValueError(
-                f"per_class {self.per_class} with size 0: without memory nothing is kept per class"
+                f"memory.per_class {self.per_class} with memory.size 0: no memory, nothing per class"
             )
         return self
 
@@ -96,7 +97,7 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> ModelConfig:
         if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
+            raise ValueError(f"model.dim {self.dim} is not a multiple of model.heads {self.heads}")
         return self
 
 
@@ -113,7 +114,7 @@ class OptimizerConfig(Section):
     name: Literal["adamw", "sgd"] = "adamw"
     weight_decay: float = Field(1e-6, ge=0)
     decay_vectors: bool = False  # whether 1-D parameters are decayed too
-    betas: list[float] = Field([0.9, 0.999], min_length=2, max_length=2)
+    betas: list[Annotated[float, Field(ge=0, lt=1)]] = Field([0.9, 0.999], min_length=2, max_length=2)
     eps: float = Field(1e-8, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)  # of sgd
 
@@ -173,6 +174,8 @@ class RuntimeConfig(Section):
     """Where and how it is computed; no effect on what is computed."""
 
     device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
+    precision: Literal["fp64", "fp32", "bf16", "fp16"] = "fp32"  # bf16, fp16: mixed, the weights stay fp32
+    deterministic: bool = False  # torch's deterministic algorithms, where a GPU has others
     threads: int | None = Field(None, gt=0)  # null: torch's choice
     evaluation_batch: int = Field(256, gt=0)
     checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
@@ -230,25 +233,43 @@ def validate(schema: type[AnySection], values: Mapping[str, Any], prefix: str = 
 
 
 def _explain(schema: type[BaseModel], error: ValidationError, prefix: str) -> UserError:
-    first = error.errors(include_url=False)[0]
-    path = [str(part) for part in first["loc"]]
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    section, path = _follow(schema, first["loc"])
     key = prefix + ".".join(path)
     if first["type"] == "extra_forbidden":
-        parent = _section_at(schema, path[:-1])
-        known = [prefix + ".".join([*path[:-1], name]) for name in parent.model_fields]
-        return unknown("config key", key, known)
-    if first["type"] == "value_error":
-        message = str(first["ctx"]["error"])
-        return UserError(f"Impossible config: {key + ': ' if path else ''}{message}.")
-    return UserError(f"Config key {key}: {first['msg'].lower()}, not {first['input']!r}.")
+        return _unknown_key(key, path[-1], list(section.model_fields))
+    if first["type"] == "value_error":  # the message has the keys' full names
+        return UserError(f"Impossible config: {first['ctx']['error']}.")
+    if first["type"] == "model_type":
+        within = ", ".join(section.model_fields)
+        return UserError(f"Config key {key} is a section with the keys {within}, not {first['input']!r}.")
+    here = [each for each in errors if _follow(schema, each["loc"])[1] == path]  # each type it might have
+    wanted = dict.fromkeys(each["msg"].split(" should ")[-1].split(" after ")[0] for each in here)
+    what = " or ".join(wanted).replace(" or be ", " or ")
+    return UserError(f"Config key {key} should {what}, not {here[-1]['input']!r}.")
 
 
-def _section_at(schema: type[BaseModel], path: list[str]) -> type[BaseModel]:
-    for name in path:
-        annotation = schema.model_fields[name].annotation
+def _unknown_key(key: str, name: str, known: list[str]) -> UserError:
+    section = key.removesuffix(name)
+    if difflib.get_close_matches(name, known):
+        return unknown("config key", key, [section + each for each in known])
+    where = f"the section {section.rstrip('.')}" if section else "a config"
+    return UserError(f"Unknown config key {key!r}: {where} has the keys {', '.join(known)}.")
+
+
+def _follow(schema: type[BaseModel], place: Sequence[str | int]) -> tuple[type[BaseModel], list[str]]:
+    """The section of an error and the names of the keys that lead to it, without positions in a list."""
+    path: list[str] = []
+    for name in map(str, place):
+        path.append(name)
+        annotation = schema.model_fields[name].annotation if name in schema.model_fields else None
         candidates = [annotation, *getattr(annotation, "__args__", ())]
-        schema = next(each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel))
-    return schema
+        inner = [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
+        if not inner:
+            break
+        schema = inner[0]
+    return schema, path
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

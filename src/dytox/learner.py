@@ -20,6 +20,7 @@ from dytox.data.datasets import Array, as_images
 from dytox.data.exemplars import Exemplars
 from dytox.data.samples import Samples
 from dytox.data.scenario import Task
+from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
 from dytox.engine.lesson import Lesson
 from dytox.engine.loop import learn
@@ -34,13 +35,14 @@ from dytox.runs import model_directory
 class ContinualLearner:
     """Learns tasks one after the other, and predicts among all classes learned so far."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, world: World | None = None) -> None:
         """A learner that knows nothing yet; the config must say the image size."""
-        self.config = registry.complete(config)
+        self.config, self.world = registry.complete(config), world or World()
         if config.data.image_size is None:
             raise UserError("Config key data.image_size: a learner needs the side of its images in pixels.")
         with seeded(config.seed, Position(), "model"):
-            self.method: Method = registry.find(config.method.name)(self.config).to(device(config)).eval()
+            self.method: Method = registry.find(config.method.name)(self.config).eval()
+        self.method.to(device(config), torch.float64 if config.runtime.precision == "fp64" else torch.float32)
         self.memory = Exemplars.empty(config.data.image_size)
         self.class_names: list[str] = []
         self.increments: list[int] = []
@@ -101,6 +103,7 @@ class ContinualLearner:
             new=samples,
             memory=self.memory,
             earlier=self._earlier(samples),
+            world=self.world,
         )
         learn(lesson, observer or Observer(), start)
         self.method, self.memory = lesson.method, lesson.memory
@@ -132,7 +135,7 @@ class ContinualLearner:
         """As `predict_proba`, for a tensor (n, 3, size, size)."""
         if not self.class_names:
             raise UserError("This learner has learned no class yet: call learn first.")
-        return scores(self.method, images)
+        return scores(self.method, images, self.world)
 
     def save(self, path: str | Path) -> None:
         """Writes a model directory: all that is needed to predict and to go on learning."""
@@ -166,10 +169,9 @@ class ContinualLearner:
         self, structure: Mapping[str, Any], method: Mapping[str, Tensor], memory: Mapping[str, Tensor] | None
     ) -> None:
         """Takes over a saved state of method and memory."""
-        where = device(self.config)
         self.method.rebuild(structure)
         self.method.load_state_dict(dict(method))
-        self.method.to(where).eval()
+        self.method.eval()
         if memory is not None:
             self.memory = Exemplars.from_tensors(memory)
 

@@ -176,9 +176,11 @@ def by_pillow(name: str, image: Image.Image, argument: float) -> Image.Image:
     """One operation as timm's RandAugment asks it of Pillow."""
     width, height = image.size
     if name in ("Color", "Contrast", "Brightness", "Sharpness"):
-        return getattr(ImageEnhance, name)(image).enhance(argument)  # type: ignore[no-any-return]
+        enhanced: Image.Image = getattr(ImageEnhance, name)(image).enhance(argument)
+        return enhanced
     if name in ("AutoContrast", "Equalize", "Invert"):
-        return getattr(ImageOps, name.lower())(image)  # type: ignore[no-any-return]
+        changed: Image.Image = getattr(ImageOps, name.lower())(image)
+        return changed
     if name == "Posterize":  # Pillow refuses to keep no bits; timm's table has it at magnitude 10
         return ImageOps.posterize(image, int(argument)) if argument else Image.new("RGB", image.size)
     if name == "Solarize":

@@ -140,6 +140,17 @@ def test_going_on_after_a_fall_back(checkpoints: Checkpoints) -> None:
     assert len(list(checkpoints.folder.iterdir())) == 4
 
 
+def test_a_damaged_one_keeps_its_tensors_while_it_is_among_the_last(checkpoints: Checkpoints) -> None:
+    save(checkpoints, 1)
+    path = newest_file(checkpoints.folder, ".json")
+    whole = path.read_bytes()
+    path.write_text("{")
+    save(checkpoints, 2)
+    path.write_bytes(whole)  # restored from a copy
+    newest_file(checkpoints.folder, ".json").unlink()
+    assert step_of(checkpoints.newest()) == 1
+
+
 def test_all_damaged_is_the_user_s_to_know(checkpoints: Checkpoints) -> None:
     save(checkpoints, 1)
     save(checkpoints, 2)

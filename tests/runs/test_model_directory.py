@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +173,15 @@ def test_config_that_does_not_name_its_files(tmp_path: Path, named: object) -> N
         model_directory.load(tmp_path)
 
 
+def test_history_that_is_no_list(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    config = sealed.read(tmp_path / "config.json", KIND, 1)
+    config["files"]["history"] = sealed.attach(tmp_path / "history.json", [b"{}"])
+    sealed.write(tmp_path / "config.json", KIND, 1, config)
+    with pytest.raises(UserError, match="history is not a list"):
+        model_directory.load(tmp_path)
+
+
 def test_crash_at_any_moment_leaves_the_old_or_the_new(
     tmp_path: Path, crashing: Callable[[int], Any]
 ) -> None:
@@ -219,15 +228,18 @@ def test_full_disk_keeps_the_old_state_and_leaves_nothing(
 
 def test_readers_see_the_old_or_the_new_while_two_write(tmp_path: Path) -> None:
     save(tmp_path, 0)
-    writers = [
-        threading.Thread(target=lambda first=first: [save(tmp_path, first + number) for number in range(25)])
-        for first in (1, 101)
-    ]
-    for writer in writers:
-        writer.start()
+
+    def write(first: int) -> None:
+        for number in range(first, first + 25):
+            save(tmp_path, number)
+
     seen = set()
-    while any(writer.is_alive() for writer in writers):
-        seen.add(number_of(model_directory.load(tmp_path)))
+    with ThreadPoolExecutor() as pool:
+        writers = [pool.submit(write, first) for first in (1, 101)]
+        while not all(writer.done() for writer in writers):
+            seen.add(number_of(model_directory.load(tmp_path)))
+    for writer in writers:
+        writer.result()
     assert len(seen) > 1
     assert number_of(model_directory.load(tmp_path)) in (25, 125)
     assert roles(tmp_path) == ["config.json", "history", "memory", "model"]

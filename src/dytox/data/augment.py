@@ -100,9 +100,9 @@ def resized_crop(images: Tensor, window: Tensor) -> Tensor:
     y = torch.clamp(top + centres * height, top + 0.5, top + height - 0.5)  # nothing from beyond the window
     x = torch.clamp(left + centres * width, left + 0.5, left + width - 0.5)
     shape = (len(images), side, side)
-    x, y = x[:, None, :].expand(shape), y[:, :, None].expand(shape)
-    places = torch.stack((x, y), dim=1) * 2 / side - 1  # (n, 2, side, side)
-    return resample(images, places).round_().to(torch.uint8)
+    x, y = x * 2 / side - 1, y * 2 / side - 1
+    places = torch.stack((x[:, None, :].expand(shape), y[:, :, None].expand(shape)), dim=1)
+    return resample(images, places).round_().short().to(torch.uint8)  # over int16 it is faster
 
 
 def flip(images: Tensor, flipped: Tensor) -> Tensor:

@@ -78,10 +78,12 @@ class Loader:
         seed: int,
         mixup: float,
         device: torch.device,
+        dtype: torch.dtype = torch.float32,
         rows: Callable[[int], slice] = lambda count: slice(0, count),
     ) -> None:
         self.samples, self.phase, self.augmentation = samples, phase, augmentation
-        self.seed, self.mixup, self.device, self.rows = seed, mixup, device, rows
+        self.seed, self.mixup, self.rows = seed, mixup, rows
+        self.device, self.dtype = device, dtype
 
     def epoch(self, position: Position) -> list[Tensor]:
         """The places of each global batch of the epoch."""
@@ -101,14 +103,13 @@ class Loader:
         if self.phase.repeats > 1:
             places = places[torch.randperm(count, generator=source("repeats"))]
         rows = self.rows(count)
-        varied = {
-            key: value[rows] for key, value in self.augmentation.draw(source("augment"), count, size).items()
-        }
-        draws = {key: value[rows].to(self.device) for key, value in draw(source("model"), count).items()}
+        varied = self.augmentation.draw(source("augment"), count, size)
+        varied = {key: each[rows] for key, each in varied.items()}
+        draws = draw(source("model"), count)
+        draws = {key: each[rows].to(self.device, self.dtype) for key, each in draws.items()}
         samples = self.samples.take(places[rows])
-        labels = samples.labels.to(self.device)
-        batch = Batch.plain(self.augmentation(samples.images.to(self.device), varied), labels, phase=name)
-        batch = replace(batch, draws=draws)
+        images = self.augmentation(samples.images.to(self.device), varied).to(self.dtype)
+        batch = replace(Batch.plain(images, samples.labels.to(self.device), phase=name), draws=draws)
         if not self.mixup:
             return batch
         beta = np.random.default_rng(seed_of(self.seed, position, "mixup")).beta(self.mixup, self.mixup)

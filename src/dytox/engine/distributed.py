@@ -1,8 +1,24 @@
-"""The processes of a run, and what each of them does."""
+"""The processes of a run: who does what, and how they agree. The result does not depend on their number.
+
+Figures (counts, flags, metrics) travel as CPU tensors over gloo, so that no step waits for a GPU; gradients
+are averaged by DistributedDataParallel, over gloo or nccl.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+TIMEOUT = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
@@ -12,8 +28,92 @@ class World:
     rank: int = 0
     size: int = 1
 
+    @property
+    def main(self) -> bool:
+        """Whether this process writes files and talks to people."""
+        return self.rank == 0
+
     def rows(self, count: int) -> slice:
-        """This process's rows of a batch: whole pairs, so that MixUp's partners stay together."""
+        """This process's rows of a training batch: whole pairs, so that MixUp's partners stay together."""
         pairs = (count + 1) // 2
         first, last = pairs * self.rank // self.size, pairs * (self.rank + 1) // self.size
         return slice(2 * first, min(2 * last, count))
+
+    def share(self, count: int, rank: int | None = None) -> slice:
+        """This process's part of so many images to look at."""
+        rank = self.rank if rank is None else rank
+        return slice(count * rank // self.size, count * (rank + 1) // self.size)
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        """The sums over all processes."""
+        return self._reduced(values, dist.ReduceOp.SUM)
+
+    def least(self, value: float) -> float:
+        """The smallest over all processes."""
+        return self._reduced([value], dist.ReduceOp.MIN)[0]
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so in any process."""
+        return self.total([float(flag)])[0] > 0
+
+    def gather(self, part: Tensor, count: int) -> Tensor:
+        """The parts of all processes, by `share`, put together: (count, …) on the CPU of each."""
+        if self.size == 1:
+            return part
+        shares = [self.share(count, rank) for rank in range(self.size)]
+        sizes = [each.stop - each.start for each in shares]
+        padded = part.new_zeros(max(sizes), *part.shape[1:])
+        padded[: len(part)] = part
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([each[:size] for each, size in zip(parts, sizes, strict=True)])
+
+    def from_main(self, tensor: Tensor) -> Tensor:
+        """What the main process has, for all; the others give a tensor of the same shape."""
+        if self.size > 1:
+            dist.broadcast(tensor, src=0)
+        return tensor
+
+    def agree(self, text: str) -> str:
+        """The main process's text, for all."""
+        if self.size == 1:
+            return text
+        data = torch.zeros(4096, dtype=torch.uint8)
+        encoded = text.encode()
+        data[: len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
+        return bytes(self.from_main(data).tolist()).rstrip(b"\0").decode()
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def parallel(self, module: nn.Module) -> Callable[..., Any]:
+        """The module's forward pass, whose gradients are averaged over the processes."""
+        if self.size == 1:
+            return module
+        return DistributedDataParallel(module, broadcast_buffers=False)
+
+    def _reduced(self, values: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:
+        if self.size == 1:
+            return list(values)
+        tensor = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(tensor, operation)
+        return tensor.tolist()
+
+
+@contextmanager
+def connected() -> Iterator[World]:
+    """The world that torchrun's environment describes; a world of one without it."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, timeout=TIMEOUT)
+    try:
+        yield World(dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()

@@ -38,7 +38,7 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
 def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
     """A training phase, from `state` on."""
     set_learning(lesson.method, phase.learns())
-    update = Update(lesson.method, phase.config, lesson.sam(phase.name))
+    update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
     update.load_state(state.optimizer)
     loader = Loader(
         lesson.samples(phase.samples),
@@ -47,8 +47,10 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         seed=lesson.config.seed,
         mixup=lesson.config.augment.mixup,
         device=lesson.method.device,
+        dtype=lesson.method.dtype,
         rows=lesson.world.rows,
     )
+    refuse_idle_processes(lesson, phase, loader)
     while state.position.epoch < phase.config.epochs:
         run_epoch(lesson, phase, loader, update, observer, state)
         state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
@@ -66,38 +68,51 @@ def run_epoch(
     update.set_lr(lr)
     batches = loader.epoch(state.position)
     observer.epoch_started(lesson, steps=len(batches), done=state.position.step)
-    sums, images, began = Sums(state.sums), 0, time.perf_counter()
+    sums = Sums(state.sums if lesson.world.main else {})
+    began = time.perf_counter()
     for step in range(state.position.step, len(batches)):
         lesson.position = replace(state.position, step=step)
         batch = loader.batch(batches[step], lesson.position, phase.name, lesson.method.model.draw)
-        means = update(batch)
-        sums.add(means, images=len(batches[step]), step=step)
-        images += len(batches[step])
-        observer.step_ended(lesson, means["total"])
-        if step + 1 < len(batches) and observer.stop_wanted():
+        losses = update(batch)
+        sums.add(losses, images=len(batches[step]), step=step)
+        observer.step_ended(lesson, losses["total"])
+        if step + 1 < len(batches) and lesson.world.any(observer.stop_wanted()):
             lesson.position = replace(state.position, step=step + 1)
-            refuse_divergence(lesson, phase, sums)
-            observer.state_reached(lesson, State(lesson.position, update.state(), sums.values()))
+            totals = finite_sums(lesson, phase, sums)
+            observer.state_reached(lesson, State(lesson.position, update.state(), totals))
             raise Interrupted
-    refuse_divergence(lesson, phase, sums)
+    totals = finite_sums(lesson, phase, sums)
+    images = sum(len(batch) for batch in batches)
+    fresh = sum(len(batch) for batch in batches[state.position.step :])
     record = {
         "task": lesson.task.index,
         "phase": phase.name,
         "phase_index": state.position.phase,
         "epoch": state.position.epoch,
-        "losses": sums.means(),
+        "losses": {name: total / images for name, total in totals.items()},
         "lr": lr,
-        "images_per_second": round(images / (time.perf_counter() - began), 1),
+        "images_per_second": round(fresh / (time.perf_counter() - began), 1),
     }
     observer.epoch_ended(lesson, record)
 
 
-def refuse_divergence(lesson: Lesson, phase: Training, sums: Sums) -> None:
-    """A loss that is no number ends the run before the state is kept, so that the last good one stays."""
-    step = sums.bad_step()
-    if step is not None:
+def refuse_idle_processes(lesson: Lesson, phase: Training, loader: Loader) -> None:
+    """Every process needs a pair of images of every batch."""
+    smallest = min(len(batch) for batch in loader.epoch(lesson.position))
+    if (smallest + 1) // 2 < lesson.world.size:
         raise UserError(
-            f"The loss is not a number at step {step + 1} of epoch {lesson.position.epoch + 1} of phase "
+            f"{lesson.world.size} processes are more than the pairs in a batch of {smallest} images of phase "
+            f"{phase.name!r}: use at most {(smallest + 1) // 2}, or a larger batch."
+        )
+
+
+def finite_sums(lesson: Lesson, phase: Training, sums: Sums) -> dict[str, float]:
+    """The epoch's sums; a loss that is no number ends the run before its state could be kept."""
+    totals, bad_step = sums.over(lesson.world)
+    if bad_step is not None:
+        raise UserError(
+            f"The loss is not a number at step {bad_step + 1} of epoch {lesson.position.epoch + 1} of phase "
             f"{phase.name!r} of task {lesson.task.index + 1}: the last good state is kept, and a smaller "
             f"learning rate than {phase.config.effective_lr:g} may help."
         )
+    return totals

@@ -61,11 +61,11 @@ class Method(nn.Module):
 
     def predict(self, output: Output) -> Tensor:
         """Scores over all classes seen, (batch, classes), each between 0 and 1."""
-        return probabilities(output.logits, self.config.loss.activation)
+        return probabilities(output.logits.to(self.dtype), self.config.loss.activation)
 
     def features(self, output: Output) -> Tensor:
         """What exemplars are selected by: all embeddings together, (batch, tasks · dim)."""
-        return output.embeddings.flatten(1)
+        return output.embeddings.to(self.dtype).flatten(1)
 
     def introspect(self, images: Tensor) -> dict[str, Tensor]:
         """Whatever else a report shows of the model and these images, by name."""
@@ -77,6 +77,11 @@ class Method(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights."""
+        return next(self.parameters()).dtype
 
     def forward(self, batch: Batch) -> dict[str, Term]:
         """The losses of a batch."""

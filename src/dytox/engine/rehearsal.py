@@ -27,10 +27,12 @@ def select_memory(lesson: Lesson) -> None:
     for share in range(config.shares):
         found = features(lesson, lesson.new, None if config.shares == 1 else share)
         source = lesson.generator(f"select {share}")
+        chosen = []
         for label in range(task.old, task.seen):
             places = (lesson.new.labels == label).nonzero().squeeze(1)
-            chosen = places[select(found[places], quota, source)]
-            memory = memory.extended(lesson.new.take(chosen), share)
+            chosen.append(places[select(found[places], quota, source)])
+        wanted = lesson.world.from_main(torch.cat(chosen))  # one selection, whatever the processes' rounding
+        memory = memory.extended(lesson.new.take(wanted), share)
     lesson.memory = memory
 
 

@@ -1,4 +1,7 @@
-"""One update of the weights: the only backward() of the package. SAM and clipping serve every method."""
+"""One update of the weights: the only backward() of the package.
+
+Sharpness-aware minimisation, mixed precision, clipping and several processes live here, for every method.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,12 @@ from torch import Tensor, nn
 
 from dytox.config import OptimizerConfig, PhaseConfig, SamConfig
 from dytox.data.loader import Batch
+from dytox.engine.distributed import World
 from dytox.engine.method import Method
+from dytox.engine.precision import Scaler, autocast
+from dytox.losses import Term
+
+SCALER = -1  # its place among the optimiser's parameters, in the state
 
 
 def make_optimizer(
@@ -33,9 +41,13 @@ def make_optimizer(
 class Update:
     """Updates what learns in a method, batch by batch."""
 
-    def __init__(self, method: Method, phase: PhaseConfig, sam: SamConfig | None = None) -> None:
-        self.method, self.phase = method, phase
-        self.sam = sam
+    def __init__(
+        self, method: Method, phase: PhaseConfig, sam: SamConfig | None = None, world: World | None = None
+    ) -> None:
+        self.method, self.phase, self.sam = method, phase, sam
+        self.world = world or World()
+        self.losses = self.world.parallel(method)
+        self.scaler = Scaler(method)
         self.parameters = [p for p in method.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(self.parameters, phase.optimizer, phase.effective_lr)
 
@@ -45,22 +57,30 @@ class Update:
             group["lr"] = lr
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
-        """One step; the mean of each loss term and the total, on the device."""
+        """One step; each loss term and the total, on the device.
+
+        A term is this process's sum over the global count: added up over the processes, the global mean.
+        """
         means = self._gradients(batch)
         if self.sam is not None:
-            with self._perturbed(self.sam):
+            self.scaler.unscale_between(self.parameters)
+            with self._perturbed(self.sam), self._buffers_kept():
                 self._gradients(batch)
         if self.phase.clip_norm is not None:
+            self.scaler.unscale(self.optimizer)
             nn.utils.clip_grad_norm_(self.parameters, self.phase.clip_norm)
-        self.optimizer.step()
+        self.scaler.step(self.optimizer)
         return means
 
     def _gradients(self, batch: Batch) -> dict[str, Tensor]:
         self.optimizer.zero_grad()
-        terms = self.method(batch)
-        means = {name: term.sum / term.count for name, term in terms.items()}
+        with autocast(self.method):
+            terms: dict[str, Term] = self.losses(batch)
+        counts = self.world.total([term.count for term in terms.values()])
+        means = {name: term.sum / count for (name, term), count in zip(terms.items(), counts, strict=True)}
         total = torch.stack([term.weight * means[name] for name, term in terms.items()]).sum()
-        total.backward()
+        loss = total * self.world.size  # gradients are averaged over the processes, and shall be added
+        self.scaler.scale(loss).backward()
         return {name: mean.detach() for name, mean in {**means, "total": total}.items()}
 
     @contextmanager
@@ -78,9 +98,17 @@ class Update:
             for p, value in zip(self.parameters, before, strict=True):
                 p.copy_(value)
 
+    @contextmanager
+    def _buffers_kept(self) -> Iterator[None]:
+        """BatchNorm's statistics move in the first pass only."""
+        before = [each.clone() for each in self.method.buffers()]
+        yield
+        for each, value in zip(self.method.buffers(), before, strict=True):
+            each.copy_(value)
+
     def state(self) -> dict[str, Tensor]:
         """The optimiser's state as flat tensors."""
-        state = self.optimizer.state_dict()["state"]
+        state = {**self.optimizer.state_dict()["state"], SCALER: self.scaler.state()}
         return {
             f"{place}.{key}": torch.as_tensor(value)
             for place, values in state.items()
@@ -90,8 +118,9 @@ class Update:
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """What `state` gave."""
-        state: dict[int, dict[str, Tensor]] = {}
+        state: dict[int, dict[str, Tensor]] = {SCALER: {}}
         for name, tensor in tensors.items():
             place, key = name.split(".", 1)
             state.setdefault(int(place), {})[key] = tensor
+        self.scaler.load_state(state.pop(SCALER))
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})

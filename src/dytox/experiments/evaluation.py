@@ -64,7 +64,7 @@ def introspection(learner: ContinualLearner, test: Samples) -> dict[str, Tensor]
     """A few test images, evenly over the classes, and what the method shows of them."""
     places = torch.linspace(0, len(test) - 1, min(SHOWN, len(test))).long()
     shown = test.take(test.labels.argsort(stable=True)[places])
-    found = learner.method.introspect(prepared(learner.config, shown.images).to(learner.method.device))
+    found = learner.method.introspect(prepared(learner.method, shown.images).to(learner.method.dtype))
     return {
         "images": shown.images,
         "image_labels": shown.labels,

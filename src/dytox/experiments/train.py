@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dytox.config import Config
 from dytox.data import datasets, scenario
 from dytox.data.samples import Samples
 from dytox.data.scenario import Scenario, Task
+from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer, Observers, State
 from dytox.experiments.evaluation import evaluate
@@ -40,6 +42,7 @@ def prepare(config: Config) -> tuple[Config, Scenario]:
     config = registry.complete(config)
     if config.runtime.threads is not None:
         torch.set_num_threads(config.runtime.threads)
+    torch.use_deterministic_algorithms(config.runtime.deterministic)
     dataset = datasets.load(config.data)
     data = config.data.model_copy(update={"image_size": dataset.train.images.shape[-1]})
     config = config.model_copy(update={"data": data})
@@ -49,26 +52,32 @@ def prepare(config: Config) -> tuple[Config, Scenario]:
     return config, tasks
 
 
-def train(config: Config, out: Path, watcher: Watcher) -> dict[str, Any]:
+def train(config: Config, out: Path, watcher: Watcher, world: World | None = None) -> dict[str, Any]:
     """A new run in the directory `out`; gives the content of its `metrics.json`."""
+    world = world or World()
     config, tasks = prepare(config)
     run = RunDirectory(out)
-    learner = ContinualLearner(config)
-    with run.locked():
-        run.create(config)
+    learner = ContinualLearner(config, world)
+    with run.locked() if world.main else nullcontext():
+        if world.main:
+            run.create(config)
+        world.wait()
         watcher.run_started(tasks, run)
         return Benchmark(run, tasks, learner, watcher).finish()
 
 
-def resume(out: Path, watcher: Watcher) -> dict[str, Any]:
+def resume(out: Path, watcher: Watcher, world: World | None = None) -> dict[str, Any]:
     """Goes on with a run where it was cut off, with the result that it would have had."""
+    world = world or World()
     run = RunDirectory(out)
     config, tasks = prepare(run.read_config())
-    benchmark = Benchmark(run, tasks, ContinualLearner(config), watcher)
-    with run.locked():
-        run.create(config, resume=True)
-        watcher.run_started(tasks, run)
+    benchmark = Benchmark(run, tasks, ContinualLearner(config, world), watcher)
+    with run.locked() if world.main else nullcontext():
         checkpoint = run.checkpoints.newest()
+        world.wait()
+        if world.main:
+            run.create(config, resume=True)
+        watcher.run_started(tasks, run)
         return benchmark.finish(None if checkpoint is None else benchmark.restore(checkpoint))
 
 
@@ -79,6 +88,7 @@ class Benchmark(Observer):
         self, run: RunDirectory, tasks: Scenario, learner: ContinualLearner, watcher: Watcher
     ) -> None:
         self.run, self.tasks, self.learner, self.watcher = run, tasks, learner, watcher
+        self.main = learner.world.main  # the process that writes
         self.steps: list[metrics.Step] = []
         self.matrix: list[list[float]] = []
         self.seconds = 0.0  # of the present task, before the last resumption
@@ -93,7 +103,8 @@ class Benchmark(Observer):
             self.learner.learn_task(self.tasks.train(task), names, observer=observer, start=start)
             start = None
             self.measure(task)
-        self.run.checkpoints.clear()
+        if self.main:
+            self.run.checkpoints.clear()
         return self.summary()
 
     def measure(self, task: Task) -> None:
@@ -102,10 +113,11 @@ class Benchmark(Observer):
         found = evaluate(self.learner, self.tasks.test_seen(task), seen, self.elapsed())
         self.steps.append(found.step)
         self.matrix.append(found.row)
-        self.run.save_evaluation(task.index, found.tensors)
-        self.run.write_metrics(self.summary())
-        self.learner.save(self.run.model)
         self.seconds = 0.0
+        if self.main:
+            self.run.save_evaluation(task.index, found.tensors)
+            self.run.write_metrics(self.summary())
+            self.learner.save(self.run.model)
         self.watcher.task_ended(found.step)
 
     def summary(self) -> dict[str, Any]:
@@ -128,12 +140,14 @@ class Benchmark(Observer):
 
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
         """Writes the epoch's line."""
-        self.run.log(record)
+        if self.main:
+            self.run.log(record)
 
     def state_reached(self, lesson: Lesson, state: State) -> None:
         """Keeps a checkpoint, at the wanted interval."""
         position = state.position
-        if position.step == 0 and position.epoch % lesson.config.runtime.checkpoint_epochs:
+        off_interval = position.step == 0 and position.epoch % lesson.config.runtime.checkpoint_epochs
+        if off_interval or not self.main:
             return
         groups = {
             "method": lesson.method.state_dict(),
@@ -171,5 +185,6 @@ class Benchmark(Observer):
         learner.class_names = list(self.tasks.class_names[: sum(learner.increments)])
         if learner.method.needs_all_images and done:
             learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
-        self.run.cut_log(position)
+        if self.main:
+            self.run.cut_log(position)
         return State(position, groups["optimizer"], state["sums"])

@@ -11,10 +11,14 @@ def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
     per_class = config.size // classes if config.per_class is None else config.per_class
     per_share = per_class if config.budget == "each" else per_class // config.shares
     if per_share == 0:
+        key, value, each = ("size", config.size, classes)
+        if config.per_class is not None:
+            key, value, each = ("per_class", config.per_class, 1)
         shares = f" in each of {config.shares} shares" if config.shares > 1 else ""
-        least = classes * (1 if config.budget == "each" else config.shares)
+        least = each * (1 if config.budget == "each" else config.shares)
+        none = ", or 0 for no memory" if key == "size" else ""
         raise UserError(
-            f"memory.size {config.size} leaves no image{shares} for each of {classes} classes: "
-            f"it must be at least {least}, or 0 for no memory."
+            f"memory.{key} {value} leaves no image{shares} for each of {classes} classes: "
+            f"it must be at least {least}{none}."
         )
     return per_share

@@ -26,7 +26,7 @@ def herding(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
     count = min(count, len(features))
     chosen: dict[int, None] = {}  # an ordered set
     wanted = mean.clone()
-    for _ in range(max(1000, 10 * count)):
+    for _ in range(max(1000, 10 * len(features))):  # by the class: one order, whatever the count
         if len(chosen) == count:
             break
         best = int((normed @ wanted).argmax())

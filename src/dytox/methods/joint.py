@@ -40,11 +40,11 @@ class Joint(Method):
 
     def restart(self, lesson: Lesson) -> None:
         """Action: a new model for all classes seen."""
-        device = self.device
+        device, dtype = self.device, self.dtype
         with lesson.seeded("restart"):
             self.model = self.build()
             self.model.expand(lesson.task.seen)
-        self.to(device)
+        self.model.to(device, dtype)
 
     def learns(self) -> Iterator[nn.Module]:
         """Everything."""

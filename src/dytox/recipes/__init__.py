@@ -1,16 +1,18 @@
 """Presets: a recipe is a scenario (which classes come when) with a method (how they are learned).
 
 Defaults < the method's preset at the scenario's scale < the scenario < what a method always has < `--set`.
+A scenario of one's own is a YAML file in the form of those in `scenarios/`, named by its path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from dytox.config import Config, merge, validate
 from dytox.errors import UserError, unknown
@@ -34,13 +36,14 @@ def compose(
     values: Mapping[str, Any] | None = None,
 ) -> Config:
     """The config of a recipe with a method, then `key=value` overrides, then nested values."""
-    if recipe not in _names("scenarios"):
-        raise unknown("recipe", recipe, _names("scenarios"))
-    scenario = _read("scenarios", recipe)
+    scenario = _scenario(recipe)
     preset = _method_preset(method)
+    base = _read("bases", preset["extends"])
     scale = scenario["scale"]
-    layers: list[Mapping[str, Any]] = [{"recipe": recipe}]
-    for part in (_read("bases", preset["extends"]), preset):
+    if str(scale) not in base["scales"]:
+        raise unknown("scale", scale, base["scales"])
+    layers: list[Mapping[str, Any]] = [{"recipe": Path(recipe).stem}]
+    for part in (base, preset):
         layers += [part.get("config", {}), part.get("scales", {}).get(scale, {})]
     layers += [scenario["config"], preset.get("always", {}), *map(override, overrides), values or {}]
     merged: dict[str, Any] = Config().model_dump()
@@ -55,12 +58,43 @@ def override(text: str) -> dict[str, Any]:
     if not equals or not key.strip():
         raise UserError(f"--set {text!r} is not of the form key=value, as in --set training.epochs=50.")
     try:
-        parsed = YAML(typ="safe", pure=True).load(value) if value.strip() else None
-    except YAMLError:
+        parsed = _yaml(value) if value.strip() else None
+    except (YAMLError, ValueError):  # ValueError: a date that is none
         raise UserError(f"--set {text!r}: the value is not readable as YAML.") from None
     for part in reversed(key.strip().split(".")):
         parsed = {part: parsed}
     return cast(dict[str, Any], parsed)
+
+
+def _scenario(recipe: str) -> dict[str, Any]:
+    if recipe in _names("scenarios"):
+        return _read("scenarios", recipe)
+    if recipe.endswith((".yaml", ".yml")):
+        return _read_own(Path(recipe).expanduser())
+    raise unknown("recipe", recipe, _names("scenarios"))
+
+
+def _read_own(path: Path) -> dict[str, Any]:
+    """A scenario from somebody's own file, checked as far as the schema does not do it."""
+    try:
+        content = _yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"The recipe {path} cannot be read: {error.strerror}.") from None
+    except (YAMLError, ValueError) as error:
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise UserError(f"The recipe {path} is not readable as YAML{where}.") from None
+    form = "a recipe has the keys about (optional), scale and config"
+    keys = content if isinstance(content, dict) else {}
+    for key in keys:
+        if key not in ("about", "scale", "config"):
+            raise UserError(f"The recipe {path} has the key {key!r}: {form}.")
+    for key in ("scale", "config"):
+        if key not in keys:
+            raise UserError(f"The recipe {path} has no key {key!r}: {form}.")
+    if not isinstance(keys["config"], dict):
+        raise UserError(f"The recipe {path}: config holds keys and values, not {keys['config']!r}.")
+    return keys
 
 
 def _method_preset(name: str) -> dict[str, Any]:
@@ -76,4 +110,8 @@ def _names(kind: str) -> list[str]:
 
 def _read(kind: str, name: str) -> dict[str, Any]:
     text = files(__package__).joinpath(kind, f"{name}.yaml").read_text(encoding="utf-8")
-    return cast(dict[str, Any], YAML(typ="safe", pure=True).load(text))
+    return cast(dict[str, Any], _yaml(text))
+
+
+def _yaml(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)  # YAML 1.2

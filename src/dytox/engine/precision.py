@@ -1,0 +1,57 @@
+"""Mixed precision: weights and optimiser in fp32, matrix products in bf16 or fp16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from dytox.engine.method import Method
+
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def autocast(method: Method) -> torch.autocast:
+    """Within it matrix products run in the precision that the method's config asks for."""
+    precision = method.config.runtime.precision
+    return torch.autocast(method.device.type, HALF.get(precision), enabled=precision in HALF)
+
+
+class Scaler:
+    """fp16's loss scaling, nothing for the other precisions."""
+
+    def __init__(self, method: Method) -> None:
+        self.scaler = torch.amp.GradScaler(
+            method.device.type, enabled=method.config.runtime.precision == "fp16"
+        )
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss whose gradients are computed."""
+        return self.scaler.scale(loss)
+
+    def unscale_between(self, parameters: Iterable[nn.Parameter]) -> None:
+        """True gradients between the two passes of a sharpness-aware step."""
+        scale = self.scaler.get_scale()
+        if scale != 1.0:
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    parameter.grad.div_(scale)
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """True gradients, before clipping."""
+        self.scaler.unscale_(optimizer)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """The optimiser's step, left out where fp16 overflowed."""
+        self.scaler.step(optimizer)
+        self.scaler.update()
+
+    def state(self) -> dict[str, Tensor]:
+        """The scale and how long it has been good, as tensors."""
+        return {name: torch.tensor(value) for name, value in self.scaler.state_dict().items()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """What `state` gave."""
+        if state:
+            self.scaler.load_state_dict({name: value.item() for name, value in state.items()})
