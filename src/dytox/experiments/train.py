@@ -20,9 +20,11 @@ from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer, Observers, State
 from dytox.experiments.evaluation import evaluate
+from dytox.experiments.origin import Origin
 from dytox.learner import ContinualLearner
 from dytox.memory.quota import exemplars_per_share
 from dytox.methods import registry
+from dytox.randomness import Position
 from dytox.runs.checkpoints import Checkpoint
 from dytox.runs.run_directory import RunDirectory
 
@@ -35,6 +37,9 @@ class Watcher(Observer):
 
     def task_ended(self, step: metrics.Step) -> None:
         """A task was learned and measured."""
+
+    def noticed(self, sentence: str) -> None:
+        """Something a person should know, though the run goes on."""
 
 
 def prepare(config: Config) -> tuple[Config, Scenario]:
@@ -74,11 +79,17 @@ def resume(out: Path, watcher: Watcher, world: World | None = None) -> dict[str,
     benchmark = Benchmark(run, tasks, ContinualLearner(config, world), watcher)
     with run.locked() if world.main else nullcontext():
         checkpoint = run.checkpoints.newest()
+        done = run.read_metrics() if run.has_metrics() else None
         world.wait()
+        if checkpoint is None and done is not None and len(done["steps"]) == len(tasks):
+            watcher.noticed(f"{out} is finished: there is nothing left to do.")
+            return done
+        start = None if checkpoint is None else benchmark.restore(checkpoint)
         if world.main:
             run.create(config, resume=True)
+            run.cut_log(start.position if start else Position())
         watcher.run_started(tasks, run)
-        return benchmark.finish(None if checkpoint is None else benchmark.restore(checkpoint))
+        return benchmark.finish(start)
 
 
 class Benchmark(Observer):
@@ -89,6 +100,7 @@ class Benchmark(Observer):
     ) -> None:
         self.run, self.tasks, self.learner, self.watcher = run, tasks, learner, watcher
         self.main = learner.world.main  # the process that writes
+        self.origin = Origin.of(learner.config, tasks)
         self.steps: list[metrics.Step] = []
         self.matrix: list[list[float]] = []
         self.seconds = 0.0  # of the present task, before the last resumption
@@ -159,6 +171,7 @@ class Benchmark(Observer):
             position,
             tensors,
             {
+                "origin": asdict(self.origin),
                 "structure": lesson.method.structure(),
                 "sums": dict(state.sums),
                 "steps": [asdict(step) for step in self.steps],
@@ -169,8 +182,11 @@ class Benchmark(Observer):
         )
 
     def restore(self, checkpoint: Checkpoint) -> State:
-        """Takes over a checkpoint; what the log says of later times goes."""
+        """Takes over a checkpoint of the same config and data."""
         state, position = checkpoint.state, checkpoint.position
+        notices = self.origin.compare(Origin(**state["origin"]))
+        for sentence in [*checkpoint.skipped, *notices]:
+            self.watcher.noticed(sentence)
         self.steps = [metrics.Step(**step) for step in state["steps"]]
         self.matrix, self.seconds = state["matrix"], state["seconds"]
         groups: dict[str, dict[str, torch.Tensor]] = {"method": {}, "memory": {}, "optimizer": {}}
@@ -185,6 +201,4 @@ class Benchmark(Observer):
         learner.class_names = list(self.tasks.class_names[: sum(learner.increments)])
         if learner.method.needs_all_images and done:
             learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
-        if self.main:
-            self.run.cut_log(position)
         return State(position, groups["optimizer"], state["sums"])

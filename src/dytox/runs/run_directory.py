@@ -108,6 +108,10 @@ class RunDirectory:
         """`metrics.json`, from `dytox.metrics.summary`."""
         files.write_json(self._metrics, content)
 
+    def has_metrics(self) -> bool:
+        """Whether a task was measured."""
+        return self._metrics.is_file()
+
     def read_metrics(self) -> dict[str, Any]:
         """The content of `metrics.json`."""
         return files.read_mapping(self._metrics)

@@ -1,0 +1,50 @@
+"""Several processes on this machine: `--processes N` is `torchrun --nproc-per-node N -m dytox …`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from dytox.errors import UserError
+
+
+def is_worker() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def is_restarted() -> bool:
+    """Whether torchrun's agent started it again, after a worker died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def launch(arguments: list[str], *, processes: int, max_restarts: int, run: Path) -> None:
+    """Runs `dytox` with these arguments in so many processes, and leaves with their exit code."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=max_restarts,
+        monitor_interval=0.1,
+    )
+    command = ["-m", "dytox", *arguments]
+    try:
+        elastic_launch(config, sys.executable)(*command)
+    except SignalException:
+        sys.exit(130)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode > 0:  # it has said why
+            sys.exit(failure.exitcode)
+        raise UserError(
+            f"Process {rank} of {processes} died ({failure.signal_name()}): "
+            f"`dytox resume {run} --processes {processes}` goes on from the last checkpoint."
+        ) from None
