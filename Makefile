@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint torture clean
 
 demo: $(READY) ## Two methods learn ten digits in five tasks; ends with a table of both
 	rm -rf runs/demo
@@ -15,9 +15,12 @@ test: $(READY) ## The whole test suite, with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term
 
 lint: $(READY) ## ruff and mypy
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests tools
+	$(BIN)/ruff format --check src tests tools
 	$(BIN)/mypy
+
+torture: $(READY) ## Kills a run hundreds of times and compares it with one left in peace
+	OMP_NUM_THREADS=1 $(BIN)/python tools/torture.py --kills 300
 
 clean: ## Away with the environment and the demo's runs
 	rm -rf .venv runs/demo

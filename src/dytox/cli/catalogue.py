@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from dytox.cli.output import console
+
 RecipeArgument = Annotated[
-    str, typer.Argument(help="A recipe's name (see `dytox recipes`).", metavar="RECIPE")
+    str,
+    typer.Argument(
+        help="A recipe's name (see `dytox recipes`), or a YAML file of the same form.", metavar="RECIPE"
+    ),
 ]
 MethodOption = Annotated[str, typer.Option("--method", "-m", help="A method (see `dytox methods`).")]
 SetOption = Annotated[
@@ -56,12 +60,13 @@ def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetO
     typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
     memory = config.memory
     kept = f"{memory.per_class} a class" if memory.per_class else f"{memory.size} in all"
+    kept = f"{kept}, selected by {memory.selection}" if memory.size else "none"
     typer.echo("\n# In effect")
     for name, phase in (("training", config.training), ("finetuning", config.finetuning)):
         typer.echo(
             f"# {name}: {phase.epochs} epochs, batch {phase.batch}, learning rate {phase.effective_lr:g}"
         )
-    typer.echo(f"# memory: {kept if memory.size else 'none'}, selected by {memory.selection}")
+    typer.echo(f"# memory: {kept}")
 
 
 def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
@@ -70,4 +75,4 @@ def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
         table.add_column(column, no_wrap=place == 0, style="bold" if place == 0 else None)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console().print(table)

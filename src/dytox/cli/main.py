@@ -6,16 +6,17 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dytox import __version__
 from dytox.cli import catalogue, report, training
+from dytox.cli.output import console, say
 from dytox.errors import UserError
 
 app = typer.Typer(
     name="dytox",
     help="Continual image classification: teach a model new classes, task after task, and keep the old ones.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -43,18 +44,9 @@ def main(
 
 
 def run() -> None:
-    """The program: 0 done, 2 something the user can mend, 130 after Ctrl-C."""
+    """The program: 0 done, 2 something the user can mend, 130 after Ctrl-C (typer's own)."""
     try:
         app()
     except UserError as error:
-        Console(stderr=True).print(
-            f"[bold red]Error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False
-        )
+        say(console(stderr=True), f"Error: {error}", style="red")
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted.")
-        sys.exit(130)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")

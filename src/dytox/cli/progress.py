@@ -5,15 +5,14 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+import typer
 from rich import progress as bars
 from rich.console import Console
-from torch import Tensor
 
-from dytox.cli.tables import compare
+from dytox.cli.output import say
 from dytox.data.scenario import Scenario
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Interrupted
@@ -26,28 +25,28 @@ SILENCE = 30.0  # seconds between plain lines within a phase
 
 
 class Progress(Watcher):
-    """Shows a run to a person."""
+    """Shows a run to a person, and stops it when asked to."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.stopping = False
         self.spoke = time.monotonic()
-        self.loss = ""
-        self.tasks = 0
         self.run: RunDirectory | None = None
+        self.tasks = 0
+        self.epochs = self.epochs_done = 0  # of the present task, over all its phases
         self.bars = bars.Progress(
             bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeElapsedColumn(),
+            bars.BarColumn(bar_width=20),
+            bars.TextColumn("{task.fields[count]}"),
             bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[note]}"),
+            bars.TextColumn("left"),
+            bars.TextColumn("{task.fields[loss]}"),
             console=console,
             disable=not console.is_terminal,
             transient=True,
         )
-        self.task_bar = self.bars.add_task("task", total=None, note="")
-        self.phase_bar = self.bars.add_task("phase", total=None, note="")
+        self.run_bar = self.bars.add_task("run", total=None, count="", loss="")
+        self.phase_bar = self.bars.add_task("", total=None, count="", loss="")
 
     def __enter__(self) -> Progress:
         self.handlers = {
@@ -62,15 +61,16 @@ class Progress(Watcher):
         self.bars.stop()
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
-        if isinstance(error, Interrupted) and self.run is not None:
-            self.console.print(f"Stopped, and kept: `dytox resume {self.run.path}` goes on.", soft_wrap=True)
-            raise KeyboardInterrupt from None
+        if isinstance(error, Interrupted | KeyboardInterrupt):
+            if self.run is not None:
+                say(self.console, f"Stopped: `dytox resume {self.run.path}` goes on.")
+            raise typer.Exit(130) from None
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self.stopping:
             raise KeyboardInterrupt
         self.stopping = True
-        self.console.print("Stopping after this step (again: at once) …")
+        say(self.console, "Stopping after this step (again: at once) …")
 
     def stop_wanted(self) -> bool:
         """Once a signal came."""
@@ -79,40 +79,42 @@ class Progress(Watcher):
     def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
         """Says where the run is."""
         self.tasks, self.run = len(tasks), run
-        self.console.print(
-            f"{len(tasks.class_names)} classes in {len(tasks)} tasks, run in {run.path}",
-            soft_wrap=True,
-            highlight=False,
-        )
-        self.bars.update(self.task_bar, total=len(tasks))
+        self._say(f"{len(tasks.class_names)} classes in {len(tasks)} tasks, run in {run.path}")
+        self.bars.update(self.run_bar, total=len(tasks))
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
-        """A new bar for a phase."""
-        epochs = phase.config.epochs if isinstance(phase, Training) else 1
-        self.bars.update(
-            self.task_bar, completed=lesson.task.index, description=f"task {lesson.task.index + 1}"
+        """A new bar for a phase; the other one counts tasks, and parts of them by their epochs."""
+        phases = lesson.method.phases(lesson.task)
+        epochs = [each.config.epochs if isinstance(each, Training) else 0 for each in phases]
+        place = lesson.position.phase
+        self.epochs, self.epochs_done = sum(epochs), sum(epochs[:place])
+        self.bars.reset(
+            self.phase_bar, total=epochs[place] or None, description=phase.name, count="", loss=""
         )
-        self.bars.reset(self.phase_bar, total=epochs, description=phase.name)
-
-    def step_ended(self, lesson: Lesson, total: Tensor) -> None:
-        """Nothing waits for the device here."""
+        self._advance(lesson.task.index, self.epochs_done)
 
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
         """One epoch more, and its loss."""
-        note = f"loss {record['losses']['total']:.4f}"
-        self.bars.update(self.phase_bar, completed=record["epoch"] + 1, note=note)
+        epoch, loss = record["epoch"] + 1, f"loss {record['losses']['total']:.4f}"
+        count = f"epoch {epoch}/{self.bars.tasks[self.phase_bar].total:.0f}"
+        self.bars.update(self.phase_bar, completed=epoch, count=count, loss=loss)
+        self._advance(record["task"], self.epochs_done + epoch)
         if not self.console.is_terminal and time.monotonic() - self.spoke > SILENCE:
-            self._say(f"task {record['task'] + 1}, {record['phase']}, epoch {record['epoch'] + 1}: {note}")
+            self._say(f"task {record['task'] + 1}/{self.tasks}, {record['phase']}, epoch {epoch}: {loss}")
 
     def task_ended(self, step: Step) -> None:
         """What the task gave."""
-        top1 = f"{step.top1:5.1f} % of {step.classes_seen} classes"
-        self._say(f"task {step.task + 1}/{self.tasks}: {top1}, {step.seconds:.0f} s")
+        result = f"{step.top1:5.1f} % right over {step.classes_seen} classes"
+        self._say(f"task {step.task + 1}/{self.tasks}: {result}, {step.seconds:.0f} s")
 
-    def show(self, found: dict[str, Any], out: Path) -> None:
-        """The end of a run."""
-        compare(self.console, [(out, found)])
+    def noticed(self, sentence: str) -> None:
+        """Passes it on."""
+        self._say(sentence)
+
+    def _advance(self, task: int, epochs: int) -> None:
+        completed = task + epochs / max(1, self.epochs)
+        self.bars.update(self.run_bar, completed=completed, count=f"task {task + 1}/{self.tasks}")
 
     def _say(self, text: str) -> None:
         self.spoke = time.monotonic()
-        self.console.print(text, highlight=False)
+        say(self.console, text)

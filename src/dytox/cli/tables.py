@@ -1,4 +1,4 @@
-"""Tables of results, for a terminal."""
+"""Tables of results, for a terminal of 80 columns and for a pipe."""
 
 from __future__ import annotations
 
@@ -6,48 +6,59 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from dytox.cli.output import say
 from dytox.metrics import mean_std
 
-MOST_STEPS = 10  # with more tasks the table has no column for each
+FIGURES = (("Avg", "avg_top1"), ("Last", "last_top1"), ("Forgetting", "forgetting"))
+NAME_WIDTH = 12  # the least room for the name of a run
 
 
 def compare(console: Console, runs: Sequence[tuple[Path, dict[str, Any]]]) -> None:
-    """A row for each run."""
+    """A row for each run: top-1 after each task, Avg, Last, forgetting in percent; parameters at the end."""
     steps = max(len(found["steps"]) for _, found in runs)
-    table = Table(title="Accuracy in percent", title_justify="left", pad_edge=False)
-    table.add_column("run", no_wrap=True)
-    if steps <= MOST_STEPS:
-        for number in range(1, steps + 1):
-            table.add_column(f"{number}", justify="right")
-    for name in ("Avg", "Last", "forgetting", "parameters"):
-        table.add_column(name, justify="right")
+    columns = [str(number + 1) for number in range(steps)]
+    columns = columns if _fit(console, steps) else []
+    say(console, f"Top-1 accuracy in percent{' after each task' if columns else ''}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("Run", overflow="fold")
+    for name in [*columns, *(name for name, _ in FIGURES), "Parameters"]:
+        table.add_column(name, justify="right", no_wrap=True)
     for path, found in runs:
-        accuracies = [_number(step["top1"]) for step in found["steps"]] if steps <= MOST_STEPS else []
-        accuracies += [""] * (steps - len(accuracies)) if steps <= MOST_STEPS else []
-        parameters = f"{found['steps'][-1]['parameters']:,}"
-        figures = [_number(found[key]) for key in ("avg_top1", "last_top1", "forgetting")]
-        table.add_row(_name(path, found), *accuracies, *figures, parameters)
+        after = [_number(step["top1"]) for step in found["steps"]] if columns else []
+        after += [""] * (len(columns) - len(after))
+        figures = [_number(found[key]) for _, key in FIGURES]
+        table.add_row(_name(path, found), *after, *figures, f"{found['steps'][-1]['parameters']:,}")
     console.print(table)
+    if not columns:
+        for path, found in runs:
+            after = [_number(step["top1"]) for step in found["steps"]]
+            console.print(f"{_name(path, found)}, top-1 % after each task: {' '.join(after)}", markup=False)
     for path, _ in runs:
-        console.print(f"{path}", soft_wrap=True, highlight=False)
+        say(console, f"{path}")
 
 
-def spread(console: Console, runs: Sequence[dict[str, Any]], folder: Path) -> None:
+def spread(console: Console, runs: Sequence[dict[str, Any]]) -> None:
     """Mean ± standard deviation over runs."""
-    console.print(f"Over {len(runs)} runs:")
-    for name, key in (("Avg", "avg_top1"), ("Last", "last_top1"), ("forgetting", "forgetting")):
+    say(console, f"Mean ± standard deviation over {len(runs)} runs:")
+    for name, key in FIGURES:
         values = [found[key] for found in runs if found[key] is not None]
         if values:
             mean, deviation = mean_std(values)
-            console.print(f"  {name:<11}{mean:.2f} ± {deviation or 0.0:.2f}", highlight=False)
-    console.print(f"Runs: {folder}", soft_wrap=True, highlight=False)
+            say(console, f"  {name:<11}{mean:.2f} ± {deviation or 0.0:.2f}")
+
+
+def _fit(console: Console, steps: int) -> bool:
+    """Whether a column for each task leaves room for the rest."""
+    return NAME_WIDTH + 6 * (steps + 2) + len(" Forgetting") + len(" 10,733,584") <= console.width
 
 
 def _name(path: Path, found: dict[str, Any]) -> str:
-    return f"{found['method']} ({path.name})" if found["method"] != path.name else path.name
+    name, method = path.resolve().name, found["method"].rpartition(":")[2]
+    return name if method in name else f"{name} ({method})"
 
 
 def _number(value: float | None) -> str:

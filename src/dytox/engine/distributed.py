@@ -16,7 +16,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 TIMEOUT = timedelta(minutes=30)
 
@@ -92,6 +91,8 @@ class World:
         """The module's forward pass, whose gradients are averaged over the processes."""
         if self.size == 1:
             return module
+        from torch.nn.parallel import DistributedDataParallel  # slow to import
+
         return DistributedDataParallel(module, broadcast_buffers=False)
 
     def _reduced(self, values: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:

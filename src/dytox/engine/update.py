@@ -33,9 +33,9 @@ def make_optimizer(
     ]
     groups = [group for group in groups if group["params"]]
     if config.name == "sgd":
-        return torch.optim.SGD(groups, lr=lr, momentum=config.momentum)
+        return torch.optim.SGD(groups, lr=lr, momentum=config.momentum, fused=True)
     betas = (config.betas[0], config.betas[1])
-    return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=config.eps)
+    return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=config.eps, fused=True)
 
 
 class Update:
