@@ -175,6 +175,7 @@ class RuntimeConfig(Section):
 
     device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
     precision: Literal["fp64", "fp32", "bf16", "fp16"] = "fp32"  # bf16, fp16: mixed, the weights stay fp32
+    compile: bool = False  # torch.compile, for the parts of the model that do not grow
     deterministic: bool = False  # torch's deterministic algorithms, where a GPU has others
     threads: int | None = Field(None, gt=0)  # null: torch's choice
     evaluation_batch: int = Field(256, gt=0)

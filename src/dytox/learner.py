@@ -115,6 +115,8 @@ class ContinualLearner:
             {
                 "classes": list(names),
                 "images": len(samples),
+                "memory_images": len(self.memory),
+                "memory_overlap": self.memory.overlap() if self.config.memory.shares > 1 else None,
                 "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "seconds": round(time.perf_counter() - began, 1),
             }

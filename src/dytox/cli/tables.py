@@ -23,7 +23,7 @@ def compare(console: Console, runs: Sequence[tuple[Path, dict[str, Any]]]) -> No
     columns = [str(number + 1) for number in range(steps)]
     columns = columns if _fit(console, steps) else []
     say(console, f"Top-1 accuracy in percent{' after each task' if columns else ''}")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0, show_edge=False)
     table.add_column("Run", overflow="fold")
     for name in [*columns, *(name for name, _ in FIGURES), "Parameters"]:
         table.add_column(name, justify="right", no_wrap=True)

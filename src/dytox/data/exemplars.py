@@ -43,6 +43,13 @@ class Exemplars:
         shares = torch.full((len(samples),), share)
         return Exemplars(Samples.concatenate([self.samples, samples]), torch.cat([self.shares, shares]))
 
+    def overlap(self) -> float:
+        """How many of the exemplars repeat one of another share, in percent."""
+        if not len(self):
+            return 0.0
+        distinct = len(torch.unique(self.samples.images.flatten(1), dim=0))
+        return 100.0 * (len(self) - distinct) / len(self)
+
     def tensors(self) -> dict[str, Tensor]:
         """As plain tensors, for a file."""
         return {"images": self.samples.images, "labels": self.samples.labels, "shares": self.shares}

@@ -20,6 +20,9 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
     """Runs the phases of the lesson's task, from `start` on."""
     task = lesson.task.index
     state = start or State(Position(task))
+    if lesson.config.runtime.compile:
+        for part in lesson.method.model.constant_parts():
+            part.compile(dynamic=True)
     phases = lesson.method.phases(lesson.task)
     while state.position.phase < len(phases):
         phase = phases[state.position.phase]

@@ -34,11 +34,3 @@ def select_memory(lesson: Lesson) -> None:
         wanted = lesson.world.from_main(torch.cat(chosen))  # one selection, whatever the processes' rounding
         memory = memory.extended(lesson.new.take(wanted), share)
     lesson.memory = memory
-
-
-def overlap(lesson: Lesson) -> float:
-    """The share of the new classes' exemplars that more than one share of the memory holds, in percent."""
-    new = lesson.memory.samples.labels >= lesson.task.old
-    images = lesson.memory.samples.images[new].flatten(1)
-    distinct = len(torch.unique(images, dim=0))
-    return 100.0 * (len(images) - distinct) / max(1, len(images))

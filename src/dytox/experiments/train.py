@@ -131,6 +131,10 @@ class Benchmark(Observer):
             self.run.write_metrics(self.summary())
             self.learner.save(self.run.model)
         self.watcher.task_ended(found.step)
+        shares = self.learner.config.memory.shares
+        if shares > 1:
+            overlap = self.learner.memory.overlap()
+            self.watcher.noticed(f"{overlap:.1f} % of the memory is in more than one of its {shares} shares.")
 
     def summary(self) -> dict[str, Any]:
         """The content of `metrics.json` so far."""

@@ -46,6 +46,10 @@ class ContinualModel(nn.Module):
         """The random numbers of a training pass for a batch; the first dimension of each is the batch."""
         return {}
 
+    def constant_parts(self) -> list[nn.Module]:
+        """The parts that a task does not change: worth compiling, since growing does not compile them anew."""
+        return []
+
     def structure(self) -> dict[str, Any]:
         """What must be known to build an equal network before its weights are loaded; JSON."""
         return {"increments": list(self.increments)}

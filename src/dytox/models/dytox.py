@@ -106,6 +106,10 @@ class DyTox(ContinualModel):
         tab = torch.rand(batch, tasks, 2, generator=generator) >= tab_rate
         return {"sab_keep": sab / (1 - sab_rates), "tab_keep": tab / (1 - tab_rate)}
 
+    def constant_parts(self) -> list[nn.Module]:
+        """Encoder and decoder; only the number of tokens grows."""
+        return [self.encoder, self.tab]
+
     def structure(self) -> dict[str, Any]:
         """The tasks, and whether the divergence head is still there."""
         return {**super().structure(), "divergence": self.divergence_head is not None}
