@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 from dytox.errors import UserError
+
+PATIENCE = 5.0  # seconds
 
 
 def is_worker() -> bool:
@@ -17,6 +22,12 @@ def is_worker() -> bool:
 def is_restarted() -> bool:
     """Whether torchrun's agent started it again, after a worker died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def let_main_speak() -> None:
+    """Where all processes have met one error, the main one says it, and its end is the end of all."""
+    if os.environ.get("RANK", "0") != "0":
+        time.sleep(PATIENCE)
 
 
 def launch(arguments: list[str], *, processes: int, max_restarts: int, run: Path) -> None:
@@ -34,17 +45,18 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, run: Path
         rdzv_endpoint="localhost:0",
         max_restarts=max_restarts,
         monitor_interval=0.1,
+        run_id="dytox",
     )
+    logging.disable(logging.ERROR)  # the agent's; the workers speak for themselves
     command = ["-m", "dytox", *arguments]
     try:
         elastic_launch(config, sys.executable)(*command)
     except SignalException:
         sys.exit(130)
     except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
+        killed = [(rank, each) for rank, each in error.failures.items() if each.exitcode == -signal.SIGKILL]
+        rank, failure = killed[0] if killed else error.get_first_failure()
         if failure.exitcode > 0:  # it has said why
             sys.exit(failure.exitcode)
-        raise UserError(
-            f"Process {rank} of {processes} died ({failure.signal_name()}): "
-            f"`dytox resume {run} --processes {processes}` goes on from the last checkpoint."
-        ) from None
+        mend = f"`dytox resume {run} --processes {processes}` goes on" if run.exists() else "start it again"
+        raise UserError(f"Process {rank} of {processes} died ({failure.signal_name()}): {mend}.") from None

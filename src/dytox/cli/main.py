@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dytox import __version__
-from dytox.cli import catalogue, report, training
+from dytox.cli import catalogue, launch, report, training
 from dytox.cli.output import console, say
 from dytox.errors import UserError
 
@@ -46,7 +46,8 @@ def main(
 def run() -> None:
     """The program: 0 done, 2 something the user can mend, 130 after Ctrl-C (typer's own)."""
     try:
-        app()
+        app(prog_name="dytox")
     except UserError as error:
+        launch.let_main_speak()
         say(console(stderr=True), f"Error: {error}", style="red")
         sys.exit(2)

@@ -8,10 +8,12 @@ from rich.text import Text
 PIPE_WIDTH = 200  # columns of a table that nobody's terminal has to hold
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Standard output or standard error."""
-    found = Console(stderr=stderr, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
+def console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    """Standard output or standard error; of several processes all but one are quiet."""
+    found = Console(stderr=stderr, quiet=quiet, highlight=False)
+    if found.is_terminal:
+        return found
+    return Console(stderr=stderr, quiet=quiet, highlight=False, width=PIPE_WIDTH)
 
 
 def say(to: Console, text: str, style: str = "") -> None:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dytox.cli import launch
 from dytox.cli.catalogue import MethodOption, RecipeArgument, SetOption
 from dytox.cli.output import console
 from dytox.errors import UserError
+
+if TYPE_CHECKING:
+    from dytox.config import Config
+    from dytox.engine.distributed import World
+
+ProcessesOption = Annotated[
+    int, typer.Option("--processes", min=1, help="So many processes on this machine; the result is the same.")
+]
+RestartsOption = Annotated[
+    int, typer.Option("--max-restarts", min=0, help="How often processes start again after one has died.")
+]
 
 
 def train(
@@ -31,6 +43,8 @@ def train(
     orders: Annotated[
         str | None, typer.Option("--orders", help="One run for each class order.", metavar="1,2,3")
     ] = None,
+    processes: ProcessesOption = 1,
+    max_restarts: RestartsOption = 0,
 ) -> None:
     """Train a method on a recipe's tasks, one after the other.
 
@@ -45,36 +59,67 @@ def train(
         for changes, _ in variants
     ]
     folder = out or _fresh(Path("runs") / f"{configs[0].recipe}-{method.rpartition(':')[2]}")
-    paths = [folder / name for _, name in variants]
-    for path in paths:
-        if (path / "config.yaml").exists():
-            raise UserError(f"{path} already holds a run: `dytox resume {path}` or another --out.")
+    if not launch.is_worker():
+        for _, name in variants:
+            if (folder / name / "config.yaml").exists():
+                raise UserError(
+                    f"{folder / name} already holds a run: `dytox resume` it, or take another --out."
+                )
+    if processes > 1:
+        arguments = ["train", recipe, "--method", method, "--out", str(folder)]
+        arguments += [part for each in overrides or [] for part in ("--set", each)]
+        named = (("--data", data), ("--seeds", seeds), ("--orders", orders))
+        arguments += [part for name, value in named if value is not None for part in (name, str(value))]
+        launch.launch(arguments, processes=processes, max_restarts=max_restarts, run=folder)
+        return
 
-    from dytox.cli.progress import Progress
     from dytox.cli.tables import compare, spread
-    from dytox.experiments.train import train as run
+    from dytox.engine.distributed import connected
 
-    found: list[tuple[Path, dict[str, Any]]] = []
-    for config, path in zip(configs, paths, strict=True):
-        with Progress(console()) as progress:
-            found.append((path, run(config, path, progress)))
-    compare(console(), found)
-    if len(found) > 1:
-        spread(console(), [metrics for _, metrics in found])
+    with connected() as world:
+        folder = Path(world.agree(str(folder)))
+        found = [
+            (folder / name, _run(config, folder / name, world))
+            for config, (_, name) in zip(configs, variants, strict=True)
+        ]
+    if world.main:
+        compare(console(), found)
+        if len(found) > 1:
+            spread(console(), [metrics for _, metrics in found])
 
 
-def resume(run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")]) -> None:
+def resume(
+    run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
+    processes: ProcessesOption = 1,
+    max_restarts: RestartsOption = 0,
+) -> None:
     """Go on with a run where it was cut off, with the result that it would have had.
 
     Example: dytox resume runs/digits-dytox
     """
-    from dytox.cli.progress import Progress
-    from dytox.cli.tables import compare
-    from dytox.experiments.train import resume as go_on
+    if processes > 1:
+        launch.launch(["resume", str(run)], processes=processes, max_restarts=max_restarts, run=run)
+        return
 
-    with Progress(console()) as progress:
-        found = go_on(run, progress)
-    compare(console(), [(run, found)])
+    from dytox.cli.tables import compare
+    from dytox.engine.distributed import connected
+
+    with connected() as world:
+        found = _run(None, run, world)
+    if world.main:
+        compare(console(), [(run, found)])
+
+
+def _run(config: Config | None, path: Path, world: World) -> dict[str, Any]:
+    """A new run, or without a config (and in processes that were started again) the one that is there."""
+    from dytox.cli.progress import Progress
+    from dytox.experiments.train import resume as go_on
+    from dytox.experiments.train import train as begin
+
+    with Progress(console(quiet=not world.main)) as progress:
+        if config is None or (launch.is_restarted() and (path / "config.yaml").exists()):
+            return go_on(path, progress, world)
+        return begin(config, path, progress, world)
 
 
 def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], str]]:

@@ -7,6 +7,7 @@ are averaged by DistributedDataParallel, over gloo or nccl.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # not in its stub
+
+from dytox.errors import UserError
 
 TIMEOUT = timedelta(minutes=30)
+LOST = ("gloo", "nccl", "connection", "peer")  # in the message, where another process is gone
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,9 @@ class World:
             return module
         from torch.nn.parallel import DistributedDataParallel  # slow to import
 
-        return DistributedDataParallel(module, broadcast_buffers=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # its newer name is not in torch 2.6
+            return DistributedDataParallel(module, broadcast_buffers=False)
 
     def _reduced(self, values: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:
         if self.size == 1:
@@ -113,8 +120,22 @@ def connected() -> Iterator[World]:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=TIMEOUT)
+    rank = int(os.environ["RANK"])
+    dist.init_process_group(backend, store=_store(), rank=rank, world_size=size, timeout=TIMEOUT)
     try:
-        yield World(dist.get_rank(), size)
+        yield World(rank, size)
+    except (RuntimeError, dist.DistBackendError) as error:
+        if not any(word in str(error).lower() for word in LOST):
+            raise
+        raise UserError("Another process of this run has died; the last checkpoint is kept.") from error
     finally:
         dist.destroy_process_group()
+
+
+def _store() -> PrefixStore:
+    """Where the processes find each other; after a restart they must not find those that died."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    leads = not by_agent and os.environ["RANK"] == "0"
+    store = TCPStore(address, port, is_master=leads, timeout=TIMEOUT)
+    return PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

@@ -47,7 +47,7 @@ class ContinualModel(nn.Module):
         return {}
 
     def constant_parts(self) -> list[nn.Module]:
-        """The parts that a task does not change: worth compiling, since growing does not compile them anew."""
+        """The parts that no task changes: compiled once, they stay so while the model grows."""
         return []
 
     def structure(self) -> dict[str, Any]:
