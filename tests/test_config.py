@@ -174,7 +174,9 @@ def test_a_value_in_place_of_a_section_is_told_the_sections_keys() -> None:
     assert refused({"sam": 3}) == (
         "Config key sam is a section with the keys rho, adaptive, skip_first, phases, not 3."
     )
-    assert refused({"augment": {"randaugment": True}}).startswith("Config key augment.randaugment is a section")
+    assert refused({"augment": {"randaugment": True}}).startswith(
+        "Config key augment.randaugment is a section"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def methods() -> None:
     from dytox.methods.registry import find, places
 
     found = [(name, find(name)) for name in places()]
-    rows = [(name, each.summary, each.cannot and f"cannot {each.cannot}") for name, each in found]
-    _table(["method", "what it does", "limits"], rows)
+    rows = [(name, each.summary + (each.cannot and f"; cannot {each.cannot}")) for name, each in found]
+    _table(["method", "what it does, and what it cannot do"], rows)
 
 
 def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetOption = None) -> None:

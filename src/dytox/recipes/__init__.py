@@ -7,6 +7,7 @@ A scenario of one's own is a YAML file in the form of those in `scenarios/`, nam
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -103,11 +104,13 @@ def _method_preset(name: str) -> dict[str, Any]:
     return {"extends": "transformer", "config": {"method": {"name": name}}}  # of another package
 
 
+@cache
 def _names(kind: str) -> list[str]:
     folder = files(__package__).joinpath(kind)
     return sorted(each.name.removesuffix(".yaml") for each in folder.iterdir() if each.name.endswith(".yaml"))
 
 
+@cache
 def _read(kind: str, name: str) -> dict[str, Any]:
     text = files(__package__).joinpath(kind, f"{name}.yaml").read_text(encoding="utf-8")
     return cast(dict[str, Any], _yaml(text))

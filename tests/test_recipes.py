@@ -1,0 +1,343 @@
+"""Presets: each with the values it promises, every pair of them, and who beats whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dytox import recipes
+from dytox.config import Config
+from dytox.errors import UserError
+from dytox.methods import registry
+
+SCENARIOS = [
+    "cifar100-10",
+    "cifar100-10-short",
+    "cifar100-20",
+    "cifar100-50",
+    "cifar100-b50-10",
+    "cifar100-b50-2",
+    "cifar100-b50-5",
+    "cifar20-5-short",
+    "digits",
+]
+METHODS = ["dytox", "finetune", "joint", "replay"]
+
+OWN = """\
+about: two digits at a time, only four of them
+scale: demo
+config:
+  data: {dataset: digits, image_size: 8}
+  scenario: {classes: 4, increment: 2}
+  memory: {size: 12}
+  training: {epochs: 7, lr: 5e-4}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "four-digits.yaml"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+def test_all_presets_of_the_issue_are_there_and_say_what_they_are() -> None:
+    assert sorted(recipes.scenarios()) == SCENARIOS
+    assert set(METHODS) <= set(recipes.methods())
+    assert set(recipes.methods()) == set(registry.BUILT_IN)
+    for about in [*recipes.scenarios().values(), *recipes.methods().values()]:
+        assert about
+        assert "\n" not in about
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("recipe", SCENARIOS)
+def test_every_recipe_goes_with_every_method(recipe: str, method: str) -> None:
+    config = registry.complete(recipes.compose(recipe, method=method))
+    assert config.recipe == recipe
+    assert config.method.name == method
+    assert registry.complete(config) == config
+
+
+@pytest.mark.parametrize(
+    ("recipe", "first", "increment", "per_class"),
+    [
+        ("cifar100-10", None, 10, None),
+        ("cifar100-20", None, 5, None),
+        ("cifar100-50", None, 2, None),
+        ("cifar100-b50-10", 50, 10, 20),
+        ("cifar100-b50-5", 50, 5, 20),
+        ("cifar100-b50-2", 50, 2, 20),
+    ],
+)
+def test_the_full_cifar100_presets(
+    recipe: str, first: int | None, increment: int, per_class: int | None
+) -> None:
+    config = recipes.compose(recipe)
+    assert (config.scenario.first, config.scenario.increment) == (first, increment)
+    assert config.scenario.order == 1
+    assert config.scenario.classes is None
+    assert (config.memory.size, config.memory.per_class) == (2000, per_class)
+    assert (config.data.dataset, config.data.image_size) == ("cifar100", 32)
+    defaults = Config()
+    assert config.model == defaults.model
+    assert config.training == defaults.training
+    assert config.finetuning == defaults.finetuning
+    assert config.augment == defaults.augment
+    assert config.data.mean == pytest.approx([0.507, 0.487, 0.441], abs=1e-3)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_published_class_orders_can_be_asked_for(order: int) -> None:
+    assert recipes.compose("cifar100-10", overrides=[f"scenario.order={order}"]).scenario.order == order
+
+
+@pytest.mark.parametrize(
+    ("recipe", "batch", "memory", "classes", "increment"),
+    [("cifar100-10-short", 128, 2000, None, 10), ("cifar20-5-short", 64, 100, 20, 4)],
+)
+def test_the_short_cifar_presets(
+    recipe: str, batch: int, memory: int, classes: int | None, increment: int
+) -> None:
+    config = recipes.compose(recipe)
+    model, training, finetuning = config.model, config.training, config.finetuning
+    assert (model.dim, model.heads, model.depth, model.patch_size) == (192, 12, 3, 8)
+    assert (training.epochs, training.batch, training.effective_lr) == (20, batch, 1e-3)
+    assert (finetuning.epochs, finetuning.batch, finetuning.effective_lr) == (5, batch, 1e-4)
+    assert (config.memory.size, config.memory.per_class) == (memory, None)
+    assert config.scenario.order == 1
+    assert (config.scenario.classes, config.scenario.increment) == (classes, increment)
+    assert config.data.dataset == "cifar100"
+
+
+def test_the_digits() -> None:
+    config = recipes.compose("digits")
+    assert (config.data.dataset, config.data.image_size, config.data.test_share) == ("digits", 8, 0.2)
+    assert (config.scenario.order, config.scenario.increment) == ("natural", 2)
+    assert config.memory.size == 40
+    assert (config.model.dim, config.model.depth, config.model.patch_size) == (64, 2, 2)
+    assert config.training.batch == 128
+    assert config.training.schedule.name == "cosine"
+    assert config.training.schedule.warmup_epochs == 5
+    augment = config.augment
+    assert (augment.pad, augment.flip, augment.randaugment, augment.mixup) == (1, 0.0, None, 0.0)
+
+
+@pytest.mark.parametrize("method", ["finetune", "joint"])
+@pytest.mark.parametrize("recipe", SCENARIOS)
+def test_some_methods_never_have_a_memory_whatever_the_scenario_says(recipe: str, method: str) -> None:
+    config = recipes.compose(recipe, method=method)
+    assert (config.memory.size, config.memory.per_class) == (0, None)
+
+
+@pytest.mark.parametrize("method", ["finetune", "joint"])
+def test_asking_for_their_memory_is_refused(method: str) -> None:
+    config = recipes.compose("digits", method=method, overrides=["memory.size=40"])
+    with pytest.raises(UserError, match=f"{method} never has a memory, so memory.size must be 0, not 40"):
+        registry.complete(config)
+
+
+def test_who_beats_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Default < base at its scale < method < method at its scale < scenario < always < --set < values."""
+    presets: dict[str, dict[str, Any]] = {
+        "bases": {"scales": {"demo": {"data": {"test_share": 0.31}, "memory": {"size": 31}}}},
+        "methods": {
+            "extends": "transformer",
+            "config": {"memory": {"size": 41, "shares": 41}},
+            "scales": {"demo": {"memory": {"shares": 42}}, "paper": {"memory": {"shares": 49}}},
+            "always": {"seed": 61, "augment": {"pad": 6}},
+        },
+        "scenarios": {
+            "scale": "demo",
+            "config": {
+                "memory": {"shares": 51},
+                "augment": {"pad": 5},
+                "seed": 51,
+                "runtime": {"threads": 5},
+            },
+        },
+    }
+    monkeypatch.setattr(recipes, "_read", lambda kind, name: presets[kind])
+
+    def composed(**over: Any) -> Config:
+        return recipes.compose("digits", **over)
+
+    config = composed()
+    assert config.data.validation_share == Config().data.validation_share  # the default
+    assert config.data.test_share == 0.31  # the base
+    assert config.memory.size == 41  # the method
+    assert config.memory.shares == 51  # the scenario
+    assert (config.augment.pad, config.seed) == (6, 61)  # what the method always has
+    config = composed(overrides=["augment.pad=7", "memory.shares=7", "augment.pad=8"])
+    assert (config.augment.pad, config.memory.shares, config.seed) == (8, 7, 61)  # --set, the last one
+    assert composed(overrides=["seed=1"], values={"seed": 2}).seed == 2
+    presets["scenarios"]["config"].pop("memory")
+    assert composed().memory.shares == 42  # the method at its scale
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("training.lr=5e-4", 5e-4),
+        ("training.lr=1E-3", 1e-3),
+        ("training.lr=.5", 0.5),
+        ("training.lr= 2 ", 2),
+        ("training.lr=no", "no"),  # YAML 1.1 would say false
+        ("training.lr=null", None),
+        ("training.lr=", None),
+        ("training.lr=[1, a]", [1, "a"]),
+        ("training.lr=a=b", "a=b"),
+    ],
+)
+def test_the_value_of_an_override_is_yaml_1_2(text: str, value: object) -> None:
+    found = recipes.override(text)
+    assert found == {"training": {"lr": value}}
+    assert type(found["training"]["lr"]) is type(value)
+
+
+def test_5e_4_is_a_number() -> None:
+    assert recipes.compose("digits", overrides=["training.lr=5e-4"]).training.lr == 0.0005
+
+
+def test_an_override_may_open_a_section_that_was_off() -> None:
+    config = recipes.compose("digits", overrides=["augment.randaugment.magnitude=5"])
+    assert config.augment.randaugment is not None
+    assert (config.augment.randaugment.magnitude, config.augment.randaugment.operations) == (5, 2)
+
+
+@pytest.mark.parametrize("text", ["training.epochs", "=5", " = 5"])
+def test_an_override_has_a_key_and_a_value(text: str) -> None:
+    with pytest.raises(UserError, match="is not of the form key=value"):
+        recipes.override(text)
+
+
+@pytest.mark.parametrize("text", ["a=[1", "a={", "a=!!python/name:os.system", "a=2024-13-45", "a='"])
+def test_a_value_that_is_no_yaml_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="not readable as YAML"):
+        recipes.override(text)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("training.epoch=3", "Unknown config key 'training.epoch': did you mean 'training.epochs'"),
+        ("epochs=3", "Unknown config key 'epochs'"),
+        ("training.epochs=three", "Config key training.epochs should be a valid integer, not 'three'"),
+        ("model.heads=7", "model.dim 64 is not a multiple of model.heads 7"),
+        ("training=3", "Config key training is a section"),
+    ],
+)
+def test_a_bad_override_is_refused_with_the_keys_full_name(override: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        recipes.compose("digits", overrides=[override])
+
+
+def test_a_methods_own_options_are_checked_once_the_method_is_known() -> None:
+    options = {"method": {"temprature": 2.0}}
+    with pytest.raises(UserError, match=r"'method\.temprature': did you mean 'method\.temperature'"):
+        registry.complete(recipes.compose("digits", values=options))
+    with pytest.raises(UserError, match=r"Unknown config key 'method\.temperature'"):
+        registry.complete(recipes.compose("digits", method="replay", values={"method": {"temperature": 2.0}}))
+    full = registry.complete(recipes.compose("digits", values={"method": {"temperature": 2.0}}))
+    assert full.method.options["temperature"] == 2.0
+    assert full.method.options["divergence"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("digit", "Unknown recipe 'digit': did you mean 'digits'?"),
+        ("cifar20-short", "did you mean 'cifar20-5-short'?"),
+        ("mnist", "Unknown recipe 'mnist': there is cifar100-10, cifar100-10-short, "),
+    ],
+)
+def test_an_unknown_recipe_gets_a_hint(name: str, words: str) -> None:
+    with pytest.raises(UserError) as error:
+        recipes.compose(name)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("dytx", "Unknown method 'dytx': did you mean 'dytox'?"),
+        ("zzz", "Unknown method 'zzz': there is dytox, finetune, joint, replay."),
+        ("nowhere:Thing", "Method 'nowhere:Thing' cannot be loaded from nowhere:Thing"),
+        ("dytox.config:Nothing", "cannot be loaded"),
+        ("dytox.config:Config", "is not a dytox.engine.method.Method"),
+    ],
+)
+def test_an_unknown_method_gets_a_hint(name: str, words: str) -> None:
+    with pytest.raises(UserError) as error:
+        registry.complete(recipes.compose("digits", method=name))
+    assert words in str(error.value)
+
+
+def test_a_method_of_somebody_elses_gets_the_transformers_preset() -> None:
+    config = registry.complete(recipes.compose("digits", method="dytox.methods.replay:Replay"))
+    assert config.method.name == "dytox.methods.replay:Replay"
+    assert config.model == recipes.compose("digits").model
+
+
+# A recipe of one's own
+
+
+def test_a_recipe_may_be_a_file(own: Path) -> None:
+    config = recipes.compose(str(own))
+    assert config.recipe == "four-digits"
+    assert config.scenario.classes == 4
+    assert config.memory.size == 12
+    assert (config.training.epochs, config.training.lr) == (7, 5e-4)
+    assert config.model == recipes.compose("digits").model  # of its scale
+
+
+def test_it_goes_with_every_method_and_override(own: Path) -> None:
+    config = recipes.compose(str(own), method="finetune", overrides=["training.epochs=9"])
+    assert config.method.name == "finetune"
+    assert config.memory.size == 0
+    assert config.training.epochs == 9
+
+
+def test_it_needs_no_about(own: Path) -> None:
+    own.write_text("scale: short\nconfig: {data: {dataset: folder}}\n")
+    config = recipes.compose(str(own))
+    assert (config.model.dim, config.data.dataset) == (192, "folder")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("scale: demo\nconfig: {a: [1\n", "is not readable as YAML in line"),
+        ("a: 1\na: 2\n", "is not readable as YAML in line 2"),
+        ("config: !!python/name:os.system\n", "is not readable as YAML"),
+        ("scale: demo\n", "has no key 'config': a recipe has the keys about (optional), scale and config."),
+        ("config: {}\n", "has no key 'scale': a recipe has the keys"),
+        ("", "has no key 'scale'"),
+        ("- 1\n- 2\n", "has no key 'scale'"),
+        ("scale: demo\nconfig: {}\ntraining: {}\n", "has the key 'training': a recipe has the keys"),
+        ("scale: demo\nconfig: 3\n", "config holds keys and values, not 3"),
+        ("scale: tiny\nconfig: {}\n", "Unknown scale 'tiny': there is demo, paper, short."),
+        ("scale: [demo]\nconfig: {}\n", "Unknown scale"),
+        ("scale: demo\nconfig: {trainin: {}}\n", "Unknown config key 'trainin': did you mean 'training'?"),
+        ("scale: demo\nconfig: {training: {lr: fast}}\n", "training.lr should be a valid number, not 'fast'"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(own: Path, content: str, words: str) -> None:
+    own.write_text(content)
+    with pytest.raises(UserError) as error:
+        recipes.compose(str(own))
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.yaml cannot be read: No such file or directory\."):
+        recipes.compose(str(tmp_path / "none.yaml"))
+    (tmp_path / "folder.yml").mkdir()
+    with pytest.raises(UserError, match=r"folder\.yml cannot be read: Is a directory\."):
+        recipes.compose(str(tmp_path / "folder.yml"))
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match=r"bytes\.yaml is not readable as YAML"):
+        recipes.compose(str(tmp_path / "bytes.yaml"))
