@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from dytox.experiments import train as experiments
+from dytox.recipes import compose
+from dytox.runs.run_directory import RunDirectory
+
 TINY = [
+    "runtime.precision=fp64",  # so that figures are the same for any number of processes
     "scenario.classes=4",
     "model.dim=16",
     "model.heads=2",
@@ -26,90 +30,67 @@ TINY = [
 
 def dytox(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "dytox", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
-def train(out: Path, *more: object) -> subprocess.Popen[str]:
+def start(out: Path, *more: object) -> subprocess.Popen[str]:
+    """A run in two processes that has written checkpoints."""
     settings = [part for each in TINY for part in ("--set", each)]
-    return dytox("train", "digits", "--out", out, *settings, "--processes", 2, *more)
-
-
-def accuracies(out: Path) -> list[list[float]]:
-    return json.loads((out / "metrics.json").read_text())["accuracy_matrix"]
-
-
-def wait_for_checkpoint(run: subprocess.Popen[str], out: Path) -> None:
+    run = dytox("train", "digits", "--out", out, *settings, "--processes", 2, *more)
     while not list((out / "checkpoints").glob("checkpoint-000-001-00001-*.json")):
         assert run.poll() is None, run.communicate()
         time.sleep(0.01)
+    return run
 
 
 def worker_of(run: subprocess.Popen[str]) -> int:
     """The last of the processes that it started."""
-    return int(
-        subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()[-1]
-    )
+    found = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True)
+    return int(found.stdout.split()[-1])
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> list[list[float]]:
+    """The accuracies of the same run in one process."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
-    run = train(out)
-    stdout, stderr = run.communicate(timeout=120)
-    assert run.returncode == 0, stderr
-    assert stdout.count("4 classes in 2 tasks") == 1  # one process speaks
-    return accuracies(out)
+    return experiments.train(compose("digits", overrides=TINY), out, experiments.Watcher())["accuracy_matrix"]
 
 
-def test_a_process_dies(tmp_path, undisturbed):
-    out = tmp_path / "run"
-    run = train(out)
-    wait_for_checkpoint(run, out)
+def test_a_process_dies_and_the_run_is_resumed_in_one(tmp_path, undisturbed):
+    run = start(tmp_path / "run")
     os.kill(worker_of(run), signal.SIGKILL)
     _, stderr = run.communicate(timeout=120)
     assert run.returncode == 2
-    assert f"died (SIGKILL): `dytox resume {out} --processes 2` goes on" in stderr
+    assert f"died (SIGKILL): `dytox resume {tmp_path / 'run'} --processes 2` goes on" in stderr
     assert "Traceback" not in stderr
-
-    resumed = dytox("resume", out, "--processes", 2)
-    assert resumed.wait(timeout=120) == 0
-    assert accuracies(out) == undisturbed
+    found = experiments.resume(tmp_path / "run", experiments.Watcher())
+    assert found["accuracy_matrix"] == undisturbed
 
 
 def test_a_process_dies_and_all_are_started_again(tmp_path, undisturbed):
-    out = tmp_path / "run"
-    run = train(out, "--max-restarts", 1)
-    wait_for_checkpoint(run, out)
+    run = start(tmp_path / "run", "--max-restarts", 1)
     os.kill(worker_of(run), signal.SIGKILL)
     _, stderr = run.communicate(timeout=120)
     assert run.returncode == 0, stderr
-    assert accuracies(out) == undisturbed
+    assert RunDirectory(tmp_path / "run").read_metrics()["accuracy_matrix"] == undisturbed
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_all_stop_with_a_checkpoint(tmp_path, undisturbed, number):
-    out = tmp_path / "run"
-    run = train(out)
-    wait_for_checkpoint(run, out)
-    run.send_signal(number)
+def test_all_stop_with_a_checkpoint(tmp_path, undisturbed):
+    run = start(tmp_path / "run")
+    run.send_signal(signal.SIGTERM)
     stdout, stderr = run.communicate(timeout=120)
     assert run.returncode == 130, stderr
-    assert f"dytox resume {out}" in stdout
-    resumed = dytox("resume", out, "--processes", 2)
-    assert resumed.wait(timeout=120) == 0
-    assert accuracies(out) == undisturbed
+    assert stdout.count("4 classes in 2 tasks") == 1  # one process speaks
+    assert f"dytox resume {tmp_path / 'run'}" in stdout
+    found = experiments.resume(tmp_path / "run", experiments.Watcher())
+    assert found["accuracy_matrix"] == undisturbed
 
 
 def test_an_error_is_said_once(tmp_path):
-    run = dytox(
-        "train", "cifar100-10", "--data", tmp_path / "nothing", "--processes", 2, "--out", tmp_path / "run"
-    )
+    missing = tmp_path / "nothing"
+    run = dytox("train", "cifar100-10", "--data", missing, "--processes", 2, "--out", tmp_path / "run")
     _, stderr = run.communicate(timeout=120)
     assert run.returncode == 2
     assert stderr.count("There is no folder") == 1

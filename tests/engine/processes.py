@@ -13,8 +13,8 @@ HERE = str(Path(__file__).parent)
 def main(rank: int, size: int, port: int, variants: dict[str, list[str]], folder: str) -> None:
     """All variants, one after the other, in a world of `size`."""
     sys.path.insert(0, HERE)
-    address = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in address.items()})
+    address = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in address.items()}, MASTER_ADDR="127.0.0.1")
     import torch
 
     from dytox.engine.distributed import connected

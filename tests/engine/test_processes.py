@@ -32,11 +32,15 @@ TINY = [
 EXACT = [*TINY, "runtime.precision=fp64", "augment.mixup=0.8", "model.drop_path=0.3"]
 VARIANTS = {
     "mixup": EXACT,
-    "repeats": [*EXACT, "training.repeats=3", "training.batch=50"],
-    "asam": [*EXACT, "sam.rho=0.5", "sam.skip_first=false"],
+    "repeats-asam": [
+        *EXACT,
+        "training.repeats=3",
+        "training.batch=50",
+        "sam.rho=0.5",
+        "sam.skip_first=false",
+    ],
     "shares": [*EXACT, "memory.shares=2", "augment.flip=0.5"],
     "each": [*EXACT, "memory.shares=2", "memory.budget=each", "augment.flip=0.5"],
-    "batchnorm": [*EXACT, "--method=convnet:ConvReplay"],
     "batchnorm-asam": [*EXACT, "--method=convnet:ConvReplay", "sam.rho=0.5", "sam.skip_first=false"],
     "float": [*TINY, "augment.mixup=0.8", "model.drop_path=0.3"],
     "crowded": [*EXACT, "finetuning.batch=2"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -44,7 +45,7 @@ class Stuffed(Watcher):
 
     def task_ended(self, step) -> None:
         if step.task == 0:
-            with pytest.raises(OSError, match="No space"), (self.disk / "stuff").open("wb") as file:
+            with suppress(OSError), (self.disk / "stuff").open("wb") as file:
                 while True:
                     file.write(bytes(4096))
 

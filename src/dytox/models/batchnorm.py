@@ -10,7 +10,8 @@ from torch.distributed.nn.functional import all_reduce
 class BatchNorm2d(nn.BatchNorm2d):
     """As torch's, with the statistics of all processes' rows together.
 
-    Torch's own SyncBatchNorm refuses CPUs. The sums are reduced differentiably, so the gradient is that of one process with the whole batch.
+    Torch's own SyncBatchNorm refuses CPUs. The sums are reduced differentiably, so the gradient is that of
+    one process with the whole batch.
     """
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, height, width)
