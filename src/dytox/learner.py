@@ -27,6 +27,7 @@ from dytox.engine.loop import learn
 from dytox.engine.method import Method
 from dytox.engine.observer import Observer, State
 from dytox.errors import UserError
+from dytox.memory.quota import exemplars_per_share
 from dytox.methods import registry
 from dytox.randomness import Position, seeded
 from dytox.runs import model_directory
@@ -89,17 +90,16 @@ class ContinualLearner:
         start: State | None = None,
     ) -> None:
         """Learns the next task, whose labels go on where the last ended; if it fails, nothing has changed."""
-        old = len(self.class_names)
-        if old + len(names) < 2:
-            raise UserError(
-                f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two."
-            )
+        task = Task(len(self.increments), len(self.class_names), len(names))
+        refuse_single_class(task, names)
+        if self.config.memory.size:
+            exemplars_per_share(self.config.memory, task.seen)  # refuses what is too small before any work
         began = time.perf_counter()
         method = self.method if start is not None else copy.deepcopy(self.method)
         lesson = Lesson(
             config=self.config,
             method=method,
-            task=Task(len(self.increments), old, len(names)),
+            task=task,
             new=samples,
             memory=self.memory,
             earlier=self._earlier(samples),
@@ -191,6 +191,12 @@ class ContinualLearner:
                 f"resize them, or create the learner with data.image_size {height}."
             )
         return pixels
+
+
+def refuse_single_class(task: Task, names: Sequence[str]) -> None:
+    """One class alone cannot be told from anything."""
+    if task.seen < 2:
+        raise UserError(f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two.")
 
 
 def device(config: Config) -> torch.device:

@@ -286,7 +286,6 @@ def test_what_cannot_work_is_refused_before_anything_is_written(tmp_path: Path, 
         assert not (tmp_path / "run").exists(), over
 
 
-@pytest.mark.xfail(reason="refused only once the run directory is there: prepare should do it")
 def test_a_first_task_of_one_class_is_refused_before_anything_is_written(
     tmp_path: Path, tiny_run: Tiny
 ) -> None:

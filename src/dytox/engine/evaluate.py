@@ -13,6 +13,7 @@ from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.precision import autocast
+from dytox.errors import UserError
 from dytox.models.base import Output
 
 
@@ -53,6 +54,15 @@ def forward(method: Method, images: Tensor) -> Output:
     """One pass, on the device and in the precision of the weights."""
     with autocast(method):
         return method.model(images.to(method.device, method.dtype))
+
+
+def refuse_no_numbers(found: Tensor, task: int) -> None:
+    """A model that an update has spoiled is found out before anything is made of its output."""
+    if not found.isfinite().all():
+        raise UserError(
+            f"The model gives no numbers any more at the end of task {task + 1}: "
+            "it diverged, and a smaller learning rate may help."
+        )
 
 
 @torch.no_grad()

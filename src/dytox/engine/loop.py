@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dytox.data.loader import Loader
 from dytox.engine.lesson import Lesson
-from dytox.engine.observer import Interrupted, Observer, State
+from dytox.engine.observer import Diverged, Interrupted, Observer, State
 from dytox.engine.phase import Action, Training, freeze, set_learning
 from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
@@ -33,9 +33,17 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
         else:
             train(lesson, phase, observer, state)
         state = State(Position(task, state.position.phase + 1))
-        lesson.position = state.position
-        observer.state_reached(lesson, state)
+        reach(lesson, state, observer)
     freeze(lesson.method)
+
+
+def reach(lesson: Lesson, state: State, observer: Observer) -> None:
+    """A state from which the lesson could go on; it ends here if any process was asked to stop."""
+    lesson.position = state.position
+    stopping = lesson.world.any(observer.stop_wanted())
+    observer.state_reached(lesson, state, stopping=stopping)
+    if stopping:
+        raise Interrupted
 
 
 def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
@@ -57,9 +65,8 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
     while state.position.epoch < phase.config.epochs:
         run_epoch(lesson, phase, loader, update, observer, state)
         state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
-        lesson.position = state.position
         if state.position.epoch < phase.config.epochs:
-            observer.state_reached(lesson, state)
+            reach(lesson, state, observer)
 
 
 def run_epoch(
@@ -80,10 +87,8 @@ def run_epoch(
         sums.add(losses, images=len(batches[step]), step=step)
         observer.step_ended(lesson, losses["total"])
         if step + 1 < len(batches) and lesson.world.any(observer.stop_wanted()):
-            lesson.position = replace(state.position, step=step + 1)
             totals = finite_sums(lesson, phase, sums)
-            observer.state_reached(lesson, State(lesson.position, update.state(), totals))
-            raise Interrupted
+            reach(lesson, State(replace(state.position, step=step + 1), update.state(), totals), observer)
     totals = finite_sums(lesson, phase, sums)
     images = sum(len(batch) for batch in batches)
     fresh = sum(len(batch) for batch in batches[state.position.step :])
@@ -113,9 +118,11 @@ def finite_sums(lesson: Lesson, phase: Training, sums: Sums) -> dict[str, float]
     """The epoch's sums; a loss that is no number ends the run before its state could be kept."""
     totals, bad_step = sums.over(lesson.world)
     if bad_step is not None:
-        raise UserError(
+        position = replace(lesson.position, step=bad_step)
+        raise Diverged(
             f"The loss is not a number at step {bad_step + 1} of epoch {lesson.position.epoch + 1} of phase "
             f"{phase.name!r} of task {lesson.task.index + 1}: the last good state is kept, and a smaller "
-            f"learning rate than {phase.config.effective_lr:g} may help."
+            f"learning rate than {phase.config.effective_lr:g} may help.",
+            position,
         )
     return totals

@@ -10,11 +10,20 @@ from torch import Tensor
 
 from dytox.engine.lesson import Lesson
 from dytox.engine.phase import Phase
+from dytox.errors import UserError
 from dytox.randomness import Position
 
 
 class Interrupted(Exception):
     """The run was asked to stop; its state was kept first."""
+
+
+class Diverged(UserError):
+    """The loss or the model's output is no number any more, since a step of the epoch at `position`."""
+
+    def __init__(self, message: str, position: Position) -> None:
+        super().__init__(message)
+        self.position = position
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,8 @@ class Observer:
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
         """An epoch is over; the record is its line in the log."""
 
-    def state_reached(self, lesson: Lesson, state: State) -> None:
-        """From here the lesson could go on: an epoch or a phase is over, or a stop was wanted."""
+    def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
+        """From here the lesson could go on: an epoch or a phase is over, or the lesson stops here."""
 
     def stop_wanted(self) -> bool:
         """Whether to stop after this step."""
@@ -75,10 +84,10 @@ class Observers(Observer):
         for each in self.observers:
             each.epoch_ended(lesson, record)
 
-    def state_reached(self, lesson: Lesson, state: State) -> None:
+    def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
         """To each."""
         for each in self.observers:
-            each.state_reached(lesson, state)
+            each.state_reached(lesson, state, stopping=stopping)
 
     def stop_wanted(self) -> bool:
         """Whether any of them wants it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dytox.engine.evaluate import features
+from dytox.engine.evaluate import features, refuse_no_numbers
 from dytox.engine.lesson import Lesson
 from dytox.engine.phase import freeze
 from dytox.memory.quota import exemplars_per_share
@@ -26,6 +26,7 @@ def select_memory(lesson: Lesson) -> None:
     select = SELECTIONS[config.selection]
     for share in range(config.shares):
         found = features(lesson, lesson.new, None if config.shares == 1 else share)
+        refuse_no_numbers(found, task.index)
         source = lesson.generator(f"select {share}")
         chosen = []
         for label in range(task.old, task.seen):

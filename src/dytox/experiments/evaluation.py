@@ -10,7 +10,7 @@ from torch import Tensor
 from dytox import metrics
 from dytox.data.samples import Samples
 from dytox.data.scenario import Task
-from dytox.engine.evaluate import prepared
+from dytox.engine.evaluate import prepared, refuse_no_numbers
 from dytox.learner import ContinualLearner
 
 SHOWN = 8  # test images kept with each token's attention
@@ -28,6 +28,7 @@ class Evaluation:
 def evaluate(learner: ContinualLearner, test: Samples, tasks: list[Task], seconds: float) -> Evaluation:
     """The learner on test images of all classes seen."""
     scores, labels = learner.scores(test.images), test.labels
+    refuse_no_numbers(scores, tasks[-1].index)
     confidence, predicted = scores.max(dim=1)
     right = predicted == labels
     classes = tasks[-1].seen

@@ -18,10 +18,10 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Scenario, Task
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
-from dytox.engine.observer import Observer, Observers, State
+from dytox.engine.observer import Diverged, Observer, Observers, State
 from dytox.experiments.evaluation import evaluate
 from dytox.experiments.origin import Origin
-from dytox.learner import ContinualLearner
+from dytox.learner import ContinualLearner, refuse_single_class
 from dytox.memory.quota import exemplars_per_share
 from dytox.methods import registry
 from dytox.randomness import Position
@@ -52,6 +52,7 @@ def prepare(config: Config) -> tuple[Config, Scenario]:
     data = config.data.model_copy(update={"image_size": dataset.train.images.shape[-1]})
     config = config.model_copy(update={"data": data})
     tasks = scenario.build(config.scenario, dataset)
+    refuse_single_class(tasks.tasks[0], tasks.class_names)
     if config.memory.size:
         exemplars_per_share(config.memory, len(tasks.class_names))
     return config, tasks
@@ -112,7 +113,12 @@ class Benchmark(Observer):
             self.began = time.perf_counter()
             names = self.tasks.class_names[task.old : task.seen]
             observer = Observers([self, self.watcher])
-            self.learner.learn_task(self.tasks.train(task), names, observer=observer, start=start)
+            try:
+                self.learner.learn_task(self.tasks.train(task), names, observer=observer, start=start)
+            except Diverged as error:
+                if self.main and error.position.step == 0:  # what was kept before it is spoiled too
+                    self.run.checkpoints.remove(error.position)
+                raise
             start = None
             self.measure(task)
         if self.main:
@@ -159,11 +165,11 @@ class Benchmark(Observer):
         if self.main:
             self.run.log(record)
 
-    def state_reached(self, lesson: Lesson, state: State) -> None:
-        """Keeps a checkpoint, at the wanted interval."""
+    def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
+        """Keeps a checkpoint, at the wanted interval and where the run stops."""
         position = state.position
-        off_interval = position.step == 0 and position.epoch % lesson.config.runtime.checkpoint_epochs
-        if off_interval or not self.main:
+        wanted = stopping or position.epoch % lesson.config.runtime.checkpoint_epochs == 0
+        if not wanted or not self.main:
             return
         groups = {
             "method": lesson.method.state_dict(),

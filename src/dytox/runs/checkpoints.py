@@ -69,6 +69,10 @@ class Checkpoints:
             )
         return None
 
+    def remove(self, position: Position) -> None:
+        """Away with the one at this position, if it is there."""
+        self._remove_all_but([each for each in self._positions() if each != position])
+
     def clear(self) -> None:
         """Away with all of them."""
         self._remove_all_but([])
