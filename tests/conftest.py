@@ -45,9 +45,9 @@ def recorded():
 def tiny():
     """The config of a method with a network and phases that take milliseconds; memory 14 where it may be."""
 
-    def config(method: str = "dytox", **over) -> Config:
-        memory = {"memory": {"size": 14}} if registry.find(method).uses_memory else {}
-        return recipes.compose("digits", method=method, values=merge(merge(TINY, memory), over))
+    def config(name: str = "dytox", /, **over) -> Config:
+        memory = {"memory": {"size": 14}} if registry.find(name).uses_memory else {}
+        return recipes.compose("digits", method=name, values=merge(merge(TINY, memory), over))
 
     return config
 

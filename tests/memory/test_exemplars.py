@@ -63,3 +63,9 @@ def test_through_plain_tensors(memory):
     assert numbers(again) == numbers(memory)
     assert torch.equal(again.samples.labels, memory.samples.labels)
     assert torch.equal(again.shares, memory.shares)
+
+
+def test_shares_that_have_no_image_in_common_do_not_overlap(memory):
+    assert memory.overlap() == 0.0
+    assert Exemplars.empty(2).overlap() == 0.0
+    assert memory.extended(numbered([0], 5), 0).overlap() > 0.0

@@ -1,0 +1,65 @@
+"""The learning rate, worked out by hand."""
+
+from __future__ import annotations
+
+from math import cos, pi
+
+import pytest
+
+from dytox.config import Config, PhaseConfig, ScheduleConfig
+from dytox.engine.schedule import learning_rate
+
+
+def test_the_papers_rates():
+    config = Config()
+    assert config.training.batch == config.finetuning.batch == 256
+    assert config.training.effective_lr == pytest.approx(2.5e-4)
+    assert config.finetuning.effective_lr == pytest.approx(2.5e-5)
+
+
+def test_the_batch_scales_the_rate():
+    assert PhaseConfig(lr=1e-3, batch=1024).effective_lr == pytest.approx(2e-3)
+    assert PhaseConfig(lr=1e-3, batch=64, lr_reference_batch=128).effective_lr == pytest.approx(5e-4)
+    assert PhaseConfig(lr=1e-3, batch=64, lr_reference_batch=None).effective_lr == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected"),
+    [
+        (0, 1e-6),
+        (1, 1e-6 + 2.49e-4 / 5),
+        (4, 1e-6 + 2.49e-4 * 4 / 5),
+        (5, 1e-5 + 2.4e-4 * (1 + cos(pi / 100)) / 2),  # the cosine's clock starts with the warm-up
+        (125, 1e-5 + 2.4e-4 * (1 + 0.5**0.5) / 2),
+        (250, 1.3e-4),
+        (375, 1e-5 + 2.4e-4 * (1 - 0.5**0.5) / 2),
+        (499, 1e-5 + 2.4e-4 * (1 - cos(pi / 500)) / 2),
+    ],
+)
+def test_the_papers_cosine_with_warm_up(epoch, expected):
+    assert learning_rate(Config().training, epoch) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_rate_that_the_authors_logged():
+    """On one GPU (batch 128), at t = 498 of 500."""
+    one_gpu = Config().training.model_copy(update={"batch": 128})
+    assert learning_rate(one_gpu, 498) == pytest.approx(1.000453996e-5, rel=1e-9)
+
+
+def test_constant():
+    finetuning = Config().finetuning
+    assert [learning_rate(finetuning, epoch) for epoch in (0, 10, 19)] == [finetuning.effective_lr] * 3
+
+
+def test_steps():
+    schedule = ScheduleConfig(name="step", milestones=[80, 120], gamma=0.1)
+    phase = PhaseConfig(epochs=160, lr=0.1, lr_reference_batch=None, schedule=schedule)
+    rates = [learning_rate(phase, epoch) for epoch in (0, 79, 80, 119, 120, 159)]
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+
+
+def test_steps_after_a_warm_up():
+    schedule = ScheduleConfig(name="step", milestones=[110, 130], warmup_epochs=10, warmup_lr=0.01)
+    phase = PhaseConfig(epochs=170, lr=0.1, lr_reference_batch=None, schedule=schedule)
+    rates = [learning_rate(phase, epoch) for epoch in (0, 5, 9, 10, 109, 110, 130)]
+    assert rates == pytest.approx([0.01, 0.055, 0.091, 0.1, 0.1, 0.01, 0.001])

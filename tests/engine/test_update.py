@@ -1,0 +1,129 @@
+"""One update: what is decayed, clipping, and a state that can go on."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from dytox.config import OptimizerConfig, PhaseConfig, SamConfig
+from dytox.data.loader import Batch
+from dytox.engine.phase import set_learning
+from dytox.engine.update import Update, make_optimizer
+from dytox.methods.dytox import DyToxMethod
+
+SGD = {"name": "sgd", "momentum": 0.0, "weight_decay": 0.0}
+
+
+@pytest.fixture
+def method(tiny) -> DyToxMethod:
+    """In the training of its second task."""
+    torch.manual_seed(0)
+    method = DyToxMethod(tiny())
+    method.model.expand(2)
+    method.keep_teacher(None)
+    method.model.expand(2)
+    set_learning(method, method.learns_in_training())
+    return method
+
+
+def batch(seed: int = 0) -> Batch:
+    images = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+    return Batch.plain(images, torch.tensor([0, 1, 2, 3, 2, 3]))
+
+
+def weights(method: nn.Module) -> torch.Tensor:
+    return torch.cat([weight.detach().flatten() for weight in method.model.parameters()])
+
+
+def phase(**over) -> PhaseConfig:
+    return PhaseConfig(**{"lr": 1e-3, "lr_reference_batch": None, **over})
+
+
+def test_vectors_are_not_decayed_but_tokens_and_positions_are(method):
+    names = {weight: name for name, weight in method.named_parameters()}
+    learning = [weight for weight in method.parameters() if weight.requires_grad]
+    decays = {
+        names[weight]: group["weight_decay"]
+        for group in make_optimizer(learning, OptimizerConfig(weight_decay=0.3), 1e-3).param_groups
+        for weight in group["params"]
+    }
+    assert len(decays) == len(learning)
+    free = {name for name, decay in decays.items() if decay == 0.0}
+    assert {name.rpartition(".")[2] for name in free} <= {"bias", "weight", "gate"}
+    assert all("norm" in name or name.endswith(("bias", "gate")) for name in free)
+    assert {
+        "model.task_tokens.1",
+        "model.encoder.tokenizer.pos_embed",
+        "model.tab.attn.q.weight",
+    } <= decays.keys() - free
+    whole = make_optimizer(learning, OptimizerConfig(weight_decay=0.3, decay_vectors=True), 1e-3)
+    assert [group["weight_decay"] for group in whole.param_groups] == [0.3]
+
+
+def test_the_optimiser_of_the_paper(method):
+    learning = [weight for weight in method.parameters() if weight.requires_grad]
+    optimizer = make_optimizer(learning, OptimizerConfig(), 2.5e-4)
+    assert isinstance(optimizer, torch.optim.AdamW)
+    for group, decay in zip(optimizer.param_groups, (1e-6, 0.0), strict=True):
+        assert (group["lr"], group["betas"], group["eps"]) == (2.5e-4, (0.9, 0.999), 1e-8)
+        assert group["weight_decay"] == decay
+
+
+def test_a_step_is_the_gradient_of_the_weighted_sum(method):
+    """With plain SGD at rate 1 the step is the gradient itself."""
+    twin = copy.deepcopy(method)
+    before = weights(method)
+    means = Update(method, phase(lr=1.0, optimizer=SGD))(batch())
+    terms = twin(batch())
+    total = sum(term.weight * term.sum / term.count for term in terms.values())
+    torch.testing.assert_close(means["total"], total.detach())
+    assert set(means) == {"clf", "kd", "div", "total"}
+    learning = [weight for weight in twin.model.parameters() if weight.requires_grad]
+    found = dict(zip(learning, torch.autograd.grad(total, learning), strict=True))
+    expected = torch.cat(
+        [found.get(weight, torch.zeros_like(weight)).flatten() for weight in twin.model.parameters()]
+    )
+    torch.testing.assert_close(before - weights(method), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_clipping(method):
+    before = weights(method)
+    twin = copy.deepcopy(method)
+    Update(method, phase(lr=1.0, optimizer=SGD))(batch())
+    Update(twin, phase(lr=1.0, optimizer=SGD, clip_norm=1e-2))(batch())
+    whole, clipped = before - weights(method), before - weights(twin)
+    assert whole.norm() > 0.1
+    assert clipped.norm().item() == pytest.approx(1e-2, rel=1e-3)
+    torch.testing.assert_close(clipped / clipped.norm(), whole / whole.norm(), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("optimizer", [{}, {**SGD, "momentum": 0.9}], ids=["adamw", "sgd"])
+def test_a_state_goes_on_where_it_was(method, optimizer):
+    straight = Update(method, phase(optimizer=optimizer))
+    straight(batch(1))
+    half, state = copy.deepcopy(method), {key: each.clone() for key, each in straight.state().items()}
+    straight(batch(2))
+    resumed = Update(half, phase(optimizer=optimizer))
+    resumed.load_state(state)
+    resumed(batch(2))
+    assert torch.equal(weights(half), weights(method))
+    assert all(isinstance(tensor, torch.Tensor) for tensor in state.values())
+
+
+def test_the_rate_can_be_set(method):
+    before = weights(method)
+    update = Update(method, phase())
+    update.set_lr(0.0)
+    update(batch())
+    assert torch.equal(weights(method), before)
+
+
+def test_sharpness_aware_steps_report_the_loss_where_the_weights_are(method):
+    twin = copy.deepcopy(method)
+    plain = Update(method, phase(lr=1.0, optimizer=SGD))(batch())
+    sharp = Update(twin, phase(lr=1.0, optimizer=SGD), SamConfig(rho=3.0))(batch())
+    assert all(torch.equal(plain[name], sharp[name]) for name in plain)
+    assert not torch.equal(weights(method), weights(twin))
