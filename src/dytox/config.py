@@ -212,6 +212,11 @@ class Config(Section):
                     f"{name}.schedule.warmup_epochs {phase.schedule.warmup_epochs} must be below "
                     f"{name}.epochs {phase.epochs}"
                 )
+            if phase.schedule.name == "cosine" and phase.schedule.min_lr > phase.effective_lr:
+                raise ValueError(
+                    f"{name}.schedule.min_lr {phase.schedule.min_lr:g} is above the learning rate "
+                    f"{phase.effective_lr:g}"
+                )
         if (
             self.augment.resized_crop
             and not 0 < self.augment.resized_crop[0] <= self.augment.resized_crop[1] <= 1

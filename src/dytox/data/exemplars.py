@@ -44,11 +44,12 @@ class Exemplars:
         return Exemplars(Samples.concatenate([self.samples, samples]), torch.cat([self.shares, shares]))
 
     def overlap(self) -> float:
-        """How many of the exemplars repeat one of another share, in percent."""
+        """How many of the distinct images more than one share holds, in percent."""
         if not len(self):
             return 0.0
-        distinct = len(torch.unique(self.samples.images.flatten(1), dim=0))
-        return 100.0 * (len(self) - distinct) / len(self)
+        _, which = torch.unique(self.samples.images.flatten(1), dim=0, return_inverse=True)
+        holders = torch.unique(torch.stack([which, self.shares], dim=1), dim=0)[:, 0].bincount()
+        return 100.0 * float((holders > 1).double().mean())
 
     def tensors(self) -> dict[str, Tensor]:
         """As plain tensors, for a file."""
