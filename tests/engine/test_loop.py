@@ -34,7 +34,7 @@ class Log(Observer):
     def epoch_ended(self, lesson, record):
         self.events.append(("record", record))
 
-    def state_reached(self, lesson, state):
+    def state_reached(self, lesson, state, *, stopping):
         assert state.position == lesson.position
         self.events.append(("state", state.position.phase, state.position.epoch, state.position.step))
 

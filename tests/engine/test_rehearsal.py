@@ -148,7 +148,7 @@ def test_shares_select_by_an_augmentation_of_their_own(lesson):
     select_memory(this)
     sets = [this.memory.samples.images[this.memory.shares == share].flatten(1) for share in range(4)]
     assert any(not torch.equal(sets[0], other) for other in sets[1:])
-    assert 0 < this.memory.overlap() < 100
+    assert this.memory.overlap() > 0
 
 
 def test_too_small_a_memory(lesson):

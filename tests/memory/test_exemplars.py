@@ -68,4 +68,11 @@ def test_through_plain_tensors(memory):
 def test_shares_that_have_no_image_in_common_do_not_overlap(memory):
     assert memory.overlap() == 0.0
     assert Exemplars.empty(2).overlap() == 0.0
-    assert memory.extended(numbered([0], 5), 0).overlap() > 0.0
+
+
+def test_overlap_is_the_part_of_the_distinct_images_that_several_shares_hold():
+    """Shares {0, 1} and {1, 2} and {1}: of three images one is in more than one share."""
+    memory = Exemplars.empty(2).extended(numbered([0, 0]), 0)
+    memory = memory.extended(numbered([0, 0], 1), 1).extended(numbered([0], 1), 2)
+    assert memory.overlap() == pytest.approx(100 / 3)
+    assert memory.extended(numbered([0], 0), 0).overlap() == pytest.approx(100 / 3)  # twice in one share

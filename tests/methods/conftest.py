@@ -86,7 +86,7 @@ class Diary(Observer):
         self.chapters[-1].steps.append(step)
         self._seen.clear()
 
-    def state_reached(self, lesson, state):
+    def state_reached(self, lesson, state, *, stopping):
         if (state.position.epoch, state.position.step) != (0, 0):
             return
         chapter = self.chapters[-1]
