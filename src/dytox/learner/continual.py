@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+import platform
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,39 +14,28 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from dytox import __version__, recipes
-from dytox.config import Config, validate
-from dytox.data.datasets import Array, as_images
-from dytox.data.exemplars import Exemplars
+from dytox import calibration, recipes
+from dytox.config import Config
+from dytox.data import inputs
+from dytox.data.held_out import hold_out
+from dytox.data.names import check, in_order, tidy
 from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
 from dytox.engine.lesson import Lesson
 from dytox.engine.loop import learn
-from dytox.engine.method import Method
 from dytox.engine.observer import Observer, State
-from dytox.errors import UserError
-from dytox.methods import registry
-from dytox.randomness import Position, seeded
-from dytox.runs import model_directory
+from dytox.errors import UserError, unknown
+from dytox.learner.classifier import Classifier
 
 
-class ContinualLearner:
+class ContinualLearner(Classifier):
     """Learns tasks one after the other, and predicts among all classes learned so far."""
 
     def __init__(self, config: Config, world: World | None = None) -> None:
         """A learner that knows nothing yet; the config must say the image size."""
-        self.config, self.world = registry.complete(config), world or World()
-        if config.data.image_size is None:
-            raise UserError("Config key data.image_size: a learner needs the side of its images in pixels.")
-        with seeded(config.seed, Position(), "model"):
-            self.method: Method = registry.find(config.method.name)(self.config).eval()
-        self.method.to(device(config), torch.float64 if config.runtime.precision == "fp64" else torch.float32)
-        self.memory = Exemplars.empty(config.data.image_size)
-        self.class_names: list[str] = []
-        self.increments: list[int] = []
-        self.history: list[dict[str, Any]] = []
+        super().__init__(config, world)
         self.earlier: Samples | None = None  # kept only for methods that need all images
 
     @classmethod
@@ -57,154 +46,138 @@ class ContinualLearner:
         return cls(recipes.compose(recipe, method=method, values=config))
 
     @property
-    def classes_(self) -> list[str]:
-        """The names of the classes, in the order in which they were learned."""
-        return list(self.class_names)
-
-    @property
     def task(self) -> Task:
         """The task that was learned last."""
         return Task(len(self.increments) - 1, sum(self.increments[:-1]), self.increments[-1])
 
-    def learn(self, images: Array, labels: ArrayLike, *, observer: Observer | None = None) -> None:
-        """Learns one task: uint8 images with their labels, strings or integers, none of them known yet."""
-        pixels = self._pixels(images)
-        names = [str(label) for label in np.asarray(labels).reshape(-1).tolist()]
-        if len(names) != len(pixels):
-            raise UserError(f"{len(pixels)} images have {len(names)} labels: give each image one.")
-        new = sorted(set(names), key=_natural)
-        known = [name for name in new if name in self.class_names]
-        if known:
-            raise UserError(f"Already learned: {', '.join(known[:5])}; a task brings new classes only.")
-        place = {name: len(self.class_names) + i for i, name in enumerate(new)}
-        samples = Samples(pixels, torch.tensor([place[name] for name in names]))
-        self.learn_task(samples, new, observer=observer)
+    def learn(
+        self,
+        images: Any,
+        labels: ArrayLike | None = None,
+        *,
+        held_out: float = 0.0,
+        observer: Observer | None = None,
+    ) -> None:
+        """Learns one task, or refreshes what is known where no class is new.
+
+        Without labels, `images` is a folder of class folders, or a dataset of images with labels. Images of
+        classes that are known join the rehearsal. `held_out` is the share of each class that is not
+        learned but kept to choose the temperature of the confidences by.
+        """
+        pixels, names = inputs.labelled(images, labels, self.size)
+        samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
+        learned, held = hold_out(samples, held_out, self.held_out)
+        self.learn_task(learned, new, held_out=held, observer=observer)
+
+    def sorted_in(self, pixels: Tensor, names: Sequence[str]) -> tuple[Samples, list[str]]:
+        """Images with their labels, known classes by their place and new ones behind, and the new names."""
+        new = in_order(set(names) - set(self.class_names))
+        check(new, self.class_names)
+        place = {name: label for label, name in enumerate([*self.class_names, *new])}
+        return Samples(pixels, torch.tensor([place[name] for name in names])), new
 
     def learn_task(
         self,
         samples: Samples,
         names: Sequence[str],
         *,
+        held_out: Samples | None = None,
         observer: Observer | None = None,
         start: State | None = None,
     ) -> None:
-        """Learns the next task, whose labels go on where the last ended; if it fails, nothing has changed."""
-        old = len(self.class_names)
-        if old + len(names) < 2:
-            raise UserError(
-                f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two."
-            )
+        """Learns the next task, whose labels go on where the last ended; if it fails, nothing has changed.
+
+        Samples with labels below are of known classes and join their rehearsal; `held_out` is not learned.
+        """
         began = time.perf_counter()
-        method = self.method if start is not None else copy.deepcopy(self.method)
+        old = len(self.class_names)
+        task = Task(len(self.increments), old, len(names))
+        known = samples.between(0, old)
+        self.refuse(names, known)
         lesson = Lesson(
             config=self.config,
-            method=method,
-            task=Task(len(self.increments), old, len(names)),
-            new=samples,
+            method=self.method if start is not None else copy.deepcopy(self.method),
+            task=task,
+            new=samples.between(old, task.seen) if len(known) else samples,
             memory=self.memory,
+            known=known if len(known) else None,
             earlier=self._earlier(samples),
             world=self.world,
         )
         learn(lesson, observer or Observer(), start)
-        self.method, self.memory = lesson.method, lesson.memory
+        held = Samples.concatenate([self.held_out, held_out]) if held_out is not None else self.held_out
+        if len(held):
+            found = scores(lesson.method, held.images, self.world)
+            self.temperature = calibration.temperature(found, held.labels)
+        self.method, self.memory, self.held_out = lesson.method, lesson.memory, held
         if self.method.needs_all_images:
             self.earlier = lesson.samples("all")
+        again = [self.class_names[label] for label in known.labels.unique().tolist()]
         self.class_names += names
-        self.increments.append(len(names))
-        self.history.append(
-            {
-                "classes": list(names),
-                "images": len(samples),
-                "memory_images": len(self.memory),
-                "memory_overlap": self.memory.overlap() if self.config.memory.shares > 1 else None,
-                "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "seconds": round(time.perf_counter() - began, 1),
-            }
-        )
+        self.increments += [len(names)] if names else []
+        self.history.append(self._record(names, again, len(samples), time.perf_counter() - began))
 
-    def predict_proba(self, images: Array) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """A probability for each class, (n, classes), in the order of `classes_`.
+    def refuse(self, names: Sequence[str], known: Samples) -> None:
+        """Raises where these new classes with these images of known ones cannot be learned."""
+        if not names and not len(known):
+            raise UserError("There is nothing to learn: give images of at least one class.")
+        if len(self.class_names) + len(names) < 2:
+            raise UserError(
+                f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two."
+            )
+        remembers = self.method.uses_memory and self.config.memory.size
+        if len(known) and not remembers:
+            raise UserError(
+                f"{self.method.name} keeps no memory here that more images of a known class "
+                f"({self.class_names[known.labels[0]]!r}) could join: leave them out."
+            )
+        if self.class_names and remembers and not len(self.memory):
+            raise UserError(
+                f"This model has no memory: no image of its {len(self.class_names)} classes is left to "
+                "rehearse, and learning on would make it forget them; it can still predict."
+            )
 
-        With sigmoid classifiers each class has a probability of its own, and a row need not sum to 1.
-        """
-        return self.scores(self._pixels(images)).numpy()
-
-    def predict(self, images: Array) -> list[str]:
-        """The most probable class of each image, by name."""
-        return [self.class_names[place] for place in self.predict_proba(images).argmax(axis=1)]
-
-    def scores(self, images: Tensor) -> Tensor:
-        """As `predict_proba`, for a tensor (n, 3, size, size)."""
-        if not self.class_names:
-            raise UserError("This learner has learned no class yet: call learn first.")
-        return scores(self.method, images, self.world)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a model directory: all that is needed to predict and to go on learning."""
-        data = self.config.data
-        description = {
-            "package": __version__,
-            "config": self.config.model_dump(),
-            "classes": self.class_names,
-            "increments": self.increments,
-            "structure": self.method.structure(),
-            "preprocessing": {"image_size": data.image_size, "mean": data.mean, "std": data.std},
+    def _record(
+        self, names: Sequence[str], again: Sequence[str], images: int, seconds: float
+    ) -> dict[str, Any]:
+        return {
+            "classes": list(names),
+            "known_classes": list(again),
+            "images": images,
+            "memory_images": len(self.memory),
+            "memory_overlap": self.memory.overlap() if self.config.memory.shares > 1 else None,
+            "parameters": self.method.model.count_parameters(),
+            "machine": f"{platform.platform()}, {self.method.device}, torch {torch.__version__}",
+            "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "seconds": round(seconds, 1),
         }
-        memory = self.memory.tensors() if len(self.memory) else None
-        model_directory.save(Path(path), description, self.method.state_dict(), memory, self.history)
-
-    @classmethod
-    def load(cls, path: str | Path) -> ContinualLearner:
-        """The learner that `save` wrote."""
-        saved = model_directory.load(Path(path))
-        try:
-            learner = cls(validate(Config, saved.description["config"]))
-            learner.class_names = list(saved.description["classes"])
-            learner.increments = list(saved.description["increments"])
-            learner.restore(saved.description["structure"], saved.model, saved.memory)
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise UserError(f"The model in {path} does not fit its own description ({error!r}).") from None
-        learner.history = saved.history
-        return learner
-
-    def restore(
-        self, structure: Mapping[str, Any], method: Mapping[str, Tensor], memory: Mapping[str, Tensor] | None
-    ) -> None:
-        """Takes over a saved state of method and memory."""
-        self.method.rebuild(structure)
-        self.method.load_state_dict(dict(method))
-        self.method.eval()
-        if memory is not None:
-            self.memory = Exemplars.from_tensors(memory)
 
     def _earlier(self, samples: Samples) -> Samples | None:
         if not self.method.needs_all_images:
             return None
         return self.earlier if self.class_names else samples.take(torch.empty(0, dtype=torch.int64))
 
-    def _pixels(self, images: Array) -> Tensor:
-        pixels, size = as_images(images), self.config.data.image_size
-        height, width = pixels.shape[2:]
-        if (height, width) != (size, size):
-            raise UserError(
-                f"The images are {width}×{height} pixels and this learner takes {size}×{size}: "
-                f"resize them, or create the learner with data.image_size {height}."
-            )
-        return pixels
-
-
-def device(config: Config) -> torch.device:
-    """The device that the config asks for."""
-    name = config.runtime.device
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError):
-        raise UserError(
-            f"Config key runtime.device: there is no {name!r} here; 'auto' takes what is there."
-        ) from None
-
-
-def _natural(name: str) -> tuple[int, int, str]:
-    return (0, int(name), name) if name.isdecimal() else (1, 0, name)
+    def forget(self, *names: str) -> None:
+        """Removes classes: their outputs and their images. What the shared weights learned of them stays."""
+        for name in names:
+            if name not in self.class_names:
+                raise unknown("class", name, self.class_names)
+        places = sorted({self.class_names.index(name) for name in names})
+        if len(places) == len(self.class_names):
+            raise UserError("Nothing would be left of this model: delete its directory instead.")
+        method = copy.deepcopy(self.method)
+        method.forget(places)
+        self.method = method
+        ends = np.cumsum(self.increments)
+        gone = [int(np.searchsorted(ends, place, side="right")) for place in places]
+        left = [size - gone.count(task) for task, size in enumerate(self.increments)]
+        self.increments = [size for size in left if size]
+        self.class_names = [name for name in self.class_names if name not in names]
+        self.memory = self.memory.without(places, renumber=True)
+        self.held_out = self.held_out.without(places)
+        self.earlier = None if self.earlier is None else self.earlier.without(places)
+        for entry in self.history:
+            for key in ("classes", "known_classes"):
+                entry[key] = [name for name in entry.get(key, []) if name not in names]
+        finished = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.history.append({"forgotten": len(places), "finished": finished})
