@@ -20,11 +20,11 @@ LAYERS = [
     {"errors", "randomness", "facts"},
     {"config"},
     {"recipes"},
-    {"data", "models", "losses", "memory", "metrics", "runs", "published"},
+    {"data", "models", "losses", "calibration", "memory", "metrics", "runs", "published"},
     {"engine"},
     {"methods"},
     {"learner"},
-    {"experiments", "report", "export", "bench"},
+    {"experiments", "report", "growing", "export", "hub", "bench"},
     {"cli"},
 ]
 HEIGHT = {unit: height for height, units in enumerate(LAYERS) for unit in units}

@@ -139,7 +139,10 @@ def test_what_it_cannot_learn_is_refused_in_one_sentence(tiny: Tiny, task: Any) 
         (images.repeat(2, axis=1).repeat(2, axis=2), names, "The images are 16×16 pixels"),
         (images.astype(np.float32), names, "Images must be uint8"),
         (images[:0], [], "Images must have the shape"),
-        (list(images), names, "Images must be one numpy array or torch tensor, not a list"),
+        (3, names, "Images must be an array, a tensor, a folder, or a list .* not a int"),
+        (images, np.full(24, 0.5), "Labels must be strings or whole numbers, not float64"),
+        (images, ["ant", "Ant"] * 12, "The classes 'Ant' and 'ant' differ only in case"),
+        (images, ["ant", "bell\a"] * 12, "is empty or cannot be printed"),
     ]:
         with pytest.raises(UserError, match=words) as error:
             learner.learn(given, labels)
@@ -147,11 +150,34 @@ def test_what_it_cannot_learn_is_refused_in_one_sentence(tiny: Tiny, task: Any) 
         assert learner.classes_ == []
 
 
-def test_a_known_class_is_refused_and_nothing_changes(tiny: Tiny, task: Any) -> None:
+def test_images_of_a_known_class_join_its_rehearsal(tiny: Tiny, task: Any) -> None:
     learner = ContinualLearner(tiny())
     learner.learn(*task(0, 3))
+    learner.learn(*task(2, 4))
+    assert learner.classes_ == ["ant", "bee", "cat", "dog"]
+    assert learner.increments == [3, 1]
+    assert learner.history[-1]["classes"] == ["dog"]
+    assert learner.history[-1]["known_classes"] == ["cat"]
+
+
+def test_images_of_known_classes_alone_refresh_it(tiny: Tiny, task: Any) -> None:
+    learner = ContinualLearner(tiny())
+    learner.learn(*task(0, 3))
+    before = state(learner)
+    learner.learn(*task(0, 1))
+    after = state(learner)
+    assert learner.increments == [3]
+    assert before.keys() == after.keys()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    assert not any(name.startswith("model.encoder") for name in moved)
+
+
+def test_methods_without_a_memory_refuse_known_classes_and_nothing_changes(tiny: Tiny, task: Any) -> None:
+    learner = ContinualLearner(tiny("finetune"))
+    learner.learn(*task(0, 3))
     before, known = state(learner), facts(learner)
-    with pytest.raises(UserError, match="Already learned: cat; a task brings new classes only"):
+    with pytest.raises(UserError, match="finetune keeps no memory here that more images of a known class"):
         learner.learn(*task(2, 4))
     assert_same(before, state(learner))
     assert facts(learner) == known

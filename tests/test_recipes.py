@@ -22,6 +22,7 @@ SCENARIOS = [
     "cifar100-b50-5",
     "cifar20-5-short",
     "digits",
+    "own-images",
 ]
 METHODS = ["dytox", "finetune", "joint", "replay"]
 

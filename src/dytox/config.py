@@ -27,7 +27,7 @@ class DataConfig(Section):
 
     dataset: str = "digits"  # digits | cifar100 | folder
     root: str | None = None  # the folder that holds the data (--data)
-    image_size: int | None = Field(None, gt=0)  # side in pixels; null: the dataset's own
+    image_size: int | None = Field(None, gt=0, le=4096)  # side in pixels; null: the dataset's own
     test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where the dataset has no test set
     validation_share: float = Field(0.0, ge=0, lt=1)  # > 0: this share of the training set is the test set
     mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
@@ -85,12 +85,12 @@ class AugmentConfig(Section):
 class ModelConfig(Section):
     """The transformer (table "DyTox's architectures")."""
 
-    patch_size: int = Field(4, gt=0)
-    dim: int = Field(384, gt=0)
-    heads: int = Field(12, gt=0)
-    depth: int = Field(5, gt=0)  # number of SABs
+    patch_size: int = Field(4, gt=0, le=4096)
+    dim: int = Field(384, gt=0, le=16384)
+    heads: int = Field(12, gt=0, le=1024)
+    depth: int = Field(5, gt=0, le=256)  # number of SABs
     attention: Literal["gpsa", "plain"] = "gpsa"  # of the SABs
-    mlp_ratio: float = Field(4.0, gt=0)
+    mlp_ratio: float = Field(4.0, gt=0, le=64)
     drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
 
@@ -180,6 +180,8 @@ class RuntimeConfig(Section):
     threads: int | None = Field(None, gt=0)  # null: torch's choice
     evaluation_batch: int = Field(256, gt=0)
     checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
+    report: bool = True  # report.html after every task, plots/ at the end
+    loggers: list[Literal["tensorboard", "wandb"]] = []  # who else gets what log.jsonl gets
 
 
 class Config(Section):

@@ -16,7 +16,7 @@ TINY = [
     *("data.test_share=0.8", "scenario.classes=4", "memory.size=24"),
     *("model.patch_size=4", "model.dim=8", "model.heads=2", "model.depth=1"),
     *("training.epochs=2", "training.batch=24", "training.schedule.warmup_epochs=1"),
-    *("finetuning.epochs=2", "finetuning.batch=10", "runtime.device=cpu"),
+    *("finetuning.epochs=2", "finetuning.batch=10", "runtime.device=cpu", "runtime.report=false"),
 ]
 
 

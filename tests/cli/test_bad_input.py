@@ -275,9 +275,9 @@ def test_a_folder_that_is_no_run(refused: Refused, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_without_a_finished_task_has_no_report(refused: Refused, tiny: list[str]) -> None:
+def test_a_run_without_a_finished_task_cannot_be_compared(refused: Refused, tiny: list[str]) -> None:
     refused("train", "digits", *tiny, "--set", "training.lr=1e30", "--out", "run")
-    assert refused("report", "run") == (
+    assert refused("report", "run", "run", "--out", "table.csv") == (
         "The run run has not finished a task yet: `dytox resume run` goes on with it."
     )
 

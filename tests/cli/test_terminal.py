@@ -145,7 +145,7 @@ class Tasks:
 
 def lesson(phases: list[Any], task: int = 0, place: int = 0) -> Any:
     return SimpleNamespace(
-        task=SimpleNamespace(index=task),
+        task=SimpleNamespace(index=task, new=2),
         method=SimpleNamespace(phases=lambda _: phases),
         position=SimpleNamespace(phase=place),
     )

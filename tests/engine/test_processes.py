@@ -66,7 +66,7 @@ def runs(tmp_path_factory) -> dict[int, Path]:
 
 
 def load(runs: dict[int, Path], size: int, name: str) -> ContinualLearner:
-    return ContinualLearner.load(runs[size] / name / "model")
+    return ContinualLearner.load(runs[size] / name / "model", method="convnet:ConvReplay")
 
 
 def metrics(runs: dict[int, Path], size: int, name: str) -> dict:

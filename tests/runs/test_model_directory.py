@@ -121,8 +121,11 @@ def test_cut_or_missing_files_are_named(tmp_path: Path) -> None:
             with pytest.raises(UserError, match=path.name):
                 model_directory.load(tmp_path)
         path.unlink()
-        with pytest.raises(UserError, match=path.name):
-            model_directory.load(tmp_path)
+        if path.name.startswith("memory"):  # it can still predict
+            assert model_directory.load(tmp_path).memory is None
+        else:
+            with pytest.raises(UserError, match=path.name):
+                model_directory.load(tmp_path)
         path.write_bytes(whole)
 
 

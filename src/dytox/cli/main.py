@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dytox import __version__
-from dytox.cli import catalogue, launch, report, training
+from dytox.cli import catalogue, launch, learn, models, paper, predict, report, training
 from dytox.cli.output import console, say
 from dytox.errors import UserError
 
@@ -22,7 +22,14 @@ app = typer.Typer(
 )
 app.command("train")(training.train)
 app.command("resume")(training.resume)
+app.command("learn")(learn.learn)
+app.command("predict")(predict.predict)
+app.command("evaluate")(predict.evaluate)
+app.command("info")(models.info)
+app.command("forget")(models.forget)
+app.command("export")(models.export)
 app.command("report")(report.report)
+app.command("paper")(paper.paper)
 app.command("recipes")(catalogue.recipes)
 app.command("methods")(catalogue.methods)
 app.command("show")(catalogue.show)
@@ -44,7 +51,7 @@ def main(
 
 
 def run() -> None:
-    """The program: 0 done, 2 something the user can mend, 130 after Ctrl-C (typer's own)."""
+    """The program: 0 done, 2 something the user can mend, 3 some inputs skipped, 130 after Ctrl-C."""
     try:
         app(prog_name="dytox")
     except UserError as error:

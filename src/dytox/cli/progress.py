@@ -15,6 +15,7 @@ from rich.console import Console
 from dytox.cli.output import say
 from dytox.data.scenario import Scenario
 from dytox.engine.lesson import Lesson
+from dytox.engine.loop import phases_of
 from dytox.engine.observer import Interrupted
 from dytox.engine.phase import Phase, Training
 from dytox.experiments.train import Watcher
@@ -27,11 +28,11 @@ SILENCE = 30.0  # seconds between plain lines within a phase
 class Progress(Watcher):
     """Shows a run to a person, and stops it when asked to."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, goes_on: str = "") -> None:
+        """`goes_on` says what becomes of it when it is stopped."""
+        self.console, self.goes_on = console, goes_on
         self.stopping = False
         self.spoke = time.monotonic()
-        self.run: RunDirectory | None = None
         self.tasks = 0
         self.epochs = self.epochs_done = 0  # of the present task, over all its phases
         self.bars = bars.Progress(
@@ -62,8 +63,8 @@ class Progress(Watcher):
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
         if isinstance(error, Interrupted | KeyboardInterrupt):
-            if self.run is not None:
-                say(self.console, f"Stopped: `dytox resume {self.run.path}` goes on.")
+            if self.goes_on:
+                say(self.console, f"Stopped: {self.goes_on}.")
             raise typer.Exit(130) from None
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
@@ -78,13 +79,13 @@ class Progress(Watcher):
 
     def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
         """Says where the run is."""
-        self.tasks, self.run = len(tasks), run
+        self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` goes on"
         self._say(f"{len(tasks.class_names)} classes in {len(tasks)} tasks, run in {run.path}")
         self.bars.update(self.run_bar, total=len(tasks))
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
         """A new bar for a phase; the other one counts tasks, and parts of them by their epochs."""
-        phases = lesson.method.phases(lesson.task)
+        phases = phases_of(lesson)
         epochs = [each.config.epochs if isinstance(each, Training) else 0 for each in phases]
         place = lesson.position.phase
         self.epochs, self.epochs_done = sum(epochs), sum(epochs[:place])
@@ -100,7 +101,7 @@ class Progress(Watcher):
         self.bars.update(self.phase_bar, completed=epoch, count=count, loss=loss)
         self._advance(record["task"], self.epochs_done + epoch)
         if not self.console.is_terminal and time.monotonic() - self.spoke > SILENCE:
-            self._say(f"task {record['task'] + 1}/{self.tasks}, {record['phase']}, epoch {epoch}: {loss}")
+            self._say(f"task {record['task'] + 1}{self._of_tasks}, {record['phase']}, epoch {epoch}: {loss}")
 
     def task_ended(self, step: Step) -> None:
         """What the task gave."""
@@ -113,7 +114,11 @@ class Progress(Watcher):
 
     def _advance(self, task: int, epochs: int) -> None:
         completed = task + epochs / max(1, self.epochs)
-        self.bars.update(self.run_bar, completed=completed, count=f"task {task + 1}/{self.tasks}")
+        self.bars.update(self.run_bar, completed=completed, count=f"task {task + 1}{self._of_tasks}")
+
+    @property
+    def _of_tasks(self) -> str:
+        return f"/{self.tasks}" if self.tasks else ""  # a model that grows does not know how many
 
     def _say(self, text: str) -> None:
         self.spoke = time.monotonic()

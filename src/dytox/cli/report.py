@@ -1,37 +1,113 @@
-"""`report`: several runs side by side."""
+"""`report`: the page of a run, or several runs side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dytox.cli.output import console
+from dytox.cli.output import console, say
 from dytox.errors import UserError
+
+if TYPE_CHECKING:
+    from dytox.report.groups import Group
+    from dytox.report.record import Record
+
+SUFFIXES = (".html", ".csv", ".md", ".tex", ".png", ".svg")
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories.", metavar="RUN...")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run directories, or folders that hold several.", metavar="RUN..."),
+    ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="What to write, by its suffix: .html a page, .csv .md .tex the table, .png .svg the curves. "
+            "Repeatable.",
+        ),
+    ] = None,
 ) -> None:
-    """Put runs side by side: accuracy after each task, Avg, Last, forgetting, parameters.
+    """Make the page of a run, or put several side by side: accuracy after each task, Avg, Last, forgetting.
 
-    Example: dytox report runs/digits-dytox runs/digits-replay
+    One run: writes its report.html and plots/ anew. Several: the table here, and what --out names.
+
+    Example: dytox report runs/digits-dytox runs/digits-replay --out comparison.html
     """
-    from dytox.cli.tables import compare
+    for file in out or []:
+        if file.suffix not in SUFFIXES:
+            raise UserError(
+                f"--out {file}: what is written goes by the suffix, one of {', '.join(SUFFIXES)}."
+            )
 
-    compare(console(), [(path, _metrics(path)) for path in runs])
+    from dytox.report.record import read, runs_in
+
+    paths = runs_in(runs)
+    found = [read(path) for path in paths]
+    if len(found) == 1 and not out:
+        _renew(found[0])
+    if len(found) == 1 and found[0].metrics is None and all(file.suffix == ".html" for file in out or []):
+        say(console(), f"{paths[0]} has not finished a task yet: its page shows how far it came.")
+    else:
+        _table(found)
+    for file in out or []:
+        _write(found, file)
+        say(console(), f"{file}")
 
 
-def _metrics(path: Path) -> dict[str, Any]:
-    from dytox.metrics import FORMAT
-    from dytox.runs.run_directory import RunDirectory
+def _renew(record: Record) -> None:
+    """The files that the run itself writes."""
+    from dytox.report import pictures, run_page
 
-    run = RunDirectory(path)
-    if not run.has_metrics():
-        run.read_config()  # where that is no run at all
-        raise UserError(f"The run {path} has not finished a task yet: `dytox resume {path}` goes on with it.")
-    found = run.read_metrics()
-    if found.get("format") != FORMAT or not found.get("steps"):
-        raise UserError(f"{path / 'metrics.json'} is not a run's, of format {FORMAT}: name another run.")
-    return found
+    run_page.write(record, record.path / "report.html")
+    pictures.save(record, record.path / "plots")
+    say(console(), f"{record.path / 'report.html'}")
+
+
+def _table(records: Sequence[Record]) -> None:
+    """The table for the terminal, with mean and deviation where runs differ in seed or order alone."""
+    from dytox.cli.tables import FIGURES, compare
+    from dytox.report.text import spread
+
+    for each in _groups(records):
+        if len(each.records) > 1:
+            parts = [f"{name} {spread(each.spread(key))}" for name, key in FIGURES]
+            say(console(), f"{each.label}, {each.scenario}, {len(each.records)} runs: {', '.join(parts)}")
+    compare(console(), [(record.path, record.metrics or {}) for record in records])
+
+
+def _write(records: Sequence[Record], file: Path) -> None:
+    from dytox.report import comparison_charts, comparison_page, exports, run_page, style
+    from dytox.report.results import results
+    from dytox.runs import files
+
+    files.make_folder(file.parent)
+    if file.suffix == ".html" and len(records) == 1:
+        run_page.write(records[0], file)
+        return
+    found = _groups(records)
+    if file.suffix == ".html":
+        comparison_page.write(found, file)
+    elif file.suffix in (".png", ".svg"):
+        panels = comparison_page.panels(found)
+        drawn = comparison_charts.curves(panels, 760 if len(panels) == 1 else 1000)
+        style.entitle(
+            drawn, f"Accuracy after each step{f': {found[0].scenario}' if len(panels) == 1 else ''}"
+        )
+        files.write(file, [style.png(drawn) if file.suffix == ".png" else style.svg(drawn)])
+    else:
+        form = {".csv": exports.to_csv, ".md": exports.to_markdown, ".tex": exports.to_latex}[file.suffix]
+        files.write(file, [form(results(found)).encode()])
+
+
+def _groups(records: Sequence[Record]) -> list[Group]:
+    from dytox.report.groups import group
+
+    for record in records:
+        record.require_metrics()
+    return group(records)

@@ -113,13 +113,18 @@ def resume(
 def _run(config: Config | None, path: Path, world: World) -> dict[str, Any]:
     """A new run, or without a config (and in processes that were started again) the one that is there."""
     from dytox.cli.progress import Progress
+    from dytox.cli.watchers import watching
+    from dytox.experiments import loggers
     from dytox.experiments.train import resume as go_on
     from dytox.experiments.train import train as begin
+    from dytox.runs.run_directory import RunDirectory
 
-    with Progress(console(quiet=not world.main)) as progress:
+    loggers.check(config or RunDirectory(path).read_config())
+    shown = console(quiet=not world.main)
+    with Progress(shown) as progress, watching(progress, shown, main=world.main) as watcher:
         if config is None or (launch.is_restarted() and (path / "config.yaml").exists()):
-            return go_on(path, progress, world)
-        return begin(config, path, progress, world)
+            return go_on(path, watcher, world)
+        return begin(config, path, watcher, world)
 
 
 def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -38,6 +38,19 @@ class Exemplars:
         places = torch.tensor(kept, dtype=torch.int64)
         return Exemplars(self.samples.take(places), self.shares[places])
 
+    def of(self, labels: Collection[int], share: int) -> Samples:
+        """The exemplars of these classes in a share."""
+        return self.samples.take(self._places(labels) & (self.shares == share))
+
+    def without(self, labels: Collection[int], *, renumber: bool = False) -> Exemplars:
+        """The exemplars of all other classes, which may move up."""
+        others = ~self._places(labels)
+        kept = self.samples.without(labels) if renumber else self.samples.take(others)
+        return Exemplars(kept, self.shares[others])
+
+    def _places(self, labels: Collection[int]) -> Tensor:
+        return torch.isin(self.samples.labels, torch.tensor(list(labels), dtype=torch.int64))
+
     def extended(self, samples: Samples, share: int) -> Exemplars:
         """With these samples, best first, added to a share."""
         shares = torch.full((len(samples),), share)
@@ -57,5 +70,8 @@ class Exemplars:
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor]) -> Exemplars:
-        """From what `tensors` gave."""
-        return Exemplars(Samples(tensors["images"], tensors["labels"]), tensors["shares"])
+        """From what `tensors` gave; ValueError for tensors that are none."""
+        samples, shares = Samples.from_tensors(tensors), tensors["shares"]
+        if shares.dtype != torch.int64 or shares.shape != samples.labels.shape:
+            raise ValueError("its memory is not one share an image")
+        return Exemplars(samples, shares)

@@ -42,7 +42,7 @@ def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
 def find(folder: Path) -> dict[str, list[Path]]:
     """The image files of each class folder; every class has at least one."""
     classes = {
-        path.name: [file for file in _visible(path) if file.suffix.lower() in images.suffixes()]
+        path.name: [file for file in visible(path) if file.suffix.lower() in images.suffixes()]
         for path in _subfolders(folder)
     }
     if not classes:
@@ -83,7 +83,8 @@ def _root(config: DataConfig) -> Path:
     return root
 
 
-def _visible(folder: Path) -> list[Path]:
+def visible(folder: Path) -> list[Path]:
+    """What is in a folder, hidden things aside, in the order of their names."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
@@ -91,7 +92,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    return [path for path in _visible(folder) if path.is_dir()] if folder.is_dir() else []
+    return [path for path in visible(folder) if path.is_dir()] if folder.is_dir() else []
 
 
 def _same_classes(train: Classes, test: Classes, root: Path) -> None:

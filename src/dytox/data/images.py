@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from dytox.errors import UserError
+
+Source: TypeAlias = str | Path | bytes | Image.Image
 
 # Formats that Pillow merely recognises, or draws by running another program (Ghostscript) on the file.
 _NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
@@ -52,14 +55,14 @@ def suffixes() -> frozenset[str]:
     return frozenset(suffix for suffix, name in Image.registered_extensions().items() if name in readable)
 
 
-def decode(source: str | Path | bytes, size: int) -> Tensor:
-    """An image file, or its bytes, as uint8 RGB (3, size, size)."""
+def decode(source: Source, size: int) -> Tensor:
+    """An image file, its bytes, or Pillow's image of it, as uint8 RGB (3, size, size)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Pillow warns of, it mends, or fails on as well
         return _decode(source, size)
 
 
-def decode_many(paths: Sequence[Path], size: int) -> tuple[Tensor, dict[int, UserError]]:
+def decode_many(paths: Sequence[Source], size: int) -> tuple[Tensor, dict[int, UserError]]:
     """The images that can be read (n, 3, size, size), in order, and why the others, by index, cannot."""
     try:
         images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
@@ -104,14 +107,17 @@ def resize(images: Tensor, size: int) -> Tensor:
     return functional.interpolate(images, size=(size, size), mode="bicubic", antialias=True)
 
 
-def _decode(source: str | Path | bytes, size: int) -> Tensor:
-    name = "The image data" if isinstance(source, bytes) else str(source)
+def _decode(source: Source, size: int) -> Tensor:
+    name = str(source) if isinstance(source, str | Path) else "The image data"
     try:
-        stream = io.BytesIO(source) if isinstance(source, bytes) else source
-        with Image.open(stream, formats=_formats()) as image:
-            image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded no larger than it need be
-            image.load()
-            square = _centre(_rgb(_upright(image)), size)
+        if isinstance(source, Image.Image):
+            square = _centre(_rgb(_upright(source)), size)
+        else:
+            stream = io.BytesIO(source) if isinstance(source, bytes) else source
+            with Image.open(stream, formats=_formats()) as image:
+                image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded no larger than it need be
+                image.load()
+                square = _centre(_rgb(_upright(image)), size)
         return torch.from_numpy(np.array(square)).permute(2, 0, 1).contiguous()
     except FileNotFoundError:
         raise UserError(f"There is no image file {name}: check its name.") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,12 +27,37 @@ class Samples:
         return len(self.labels)
 
     def take(self, indices: Tensor) -> Samples:
-        """The samples at these places, in this order."""
+        """The samples at these places, in this order; or those where a mask is true."""
         return Samples(self.images[indices], self.labels[indices])
 
     def between(self, first: int, last: int) -> Samples:
         """The samples whose label is at least `first` and below `last`."""
         return self.take(((self.labels >= first) & (self.labels < last)).nonzero().squeeze(1))
+
+    def without(self, labels: Collection[int]) -> Samples:
+        """The samples of all other classes, which move up."""
+        gone = torch.tensor(sorted(labels), dtype=torch.int64)
+        kept = self.take(~torch.isin(self.labels, gone))
+        return Samples(kept.images, kept.labels - torch.bucketize(kept.labels, gone))
+
+    def balanced(self) -> Samples:
+        """Every class as often as the largest: those of fewer samples are repeated from their first on."""
+        counts = torch.bincount(self.labels).tolist()
+        most = max(counts, default=0)
+        extra = []
+        for label, count in enumerate(counts):
+            places = (self.labels == label).nonzero().squeeze(1)
+            extra.append(places.repeat(most // max(1, count))[: most - count])
+        again = torch.cat(extra) if extra else torch.empty(0, dtype=torch.int64)
+        return Samples.concatenate([self, self.take(again)]) if len(again) else self
+
+    @staticmethod
+    def from_tensors(tensors: Mapping[str, Tensor]) -> Samples:
+        """`images` and `labels` of a file; ValueError for tensors that are none."""
+        try:
+            return Samples(tensors["images"], tensors["labels"])
+        except AssertionError:
+            raise ValueError("its images and labels do not fit each other") from None
 
     @staticmethod
     def concatenate(parts: Sequence[Samples]) -> Samples:

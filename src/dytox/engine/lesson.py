@@ -28,6 +28,7 @@ class Lesson:
     task: Task
     new: Samples
     memory: Exemplars
+    known: Samples | None = None  # more images of classes known before, which join the rehearsal
     earlier: Samples | None = None  # all images of the tasks before, where they are still there
     world: World = field(default_factory=World)
     position: Position = field(default_factory=Position)
@@ -43,9 +44,10 @@ class Lesson:
         if source == "new":
             return self.new
         if source == "memory":
-            return self.memory.samples
+            return self.memory.samples.balanced()
         if source == "new+memory":
-            return Samples.concatenate([self.new, self.memory.samples])
+            known = [] if self.known is None else [self.known]
+            return Samples.concatenate([self.new, *known, self.memory.samples])
         if self.earlier is None:
             raise UserError(
                 f"{self.method.name} learns from the images of all tasks at once, and those of the first "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dytox.data.loader import Loader
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
-from dytox.engine.phase import Action, Training, freeze, set_learning
+from dytox.engine.phase import Action, Phase, Training, freeze, set_learning
 from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
@@ -23,7 +24,7 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
     if lesson.config.runtime.compile:
         for part in lesson.method.model.constant_parts():
             part.compile(dynamic=True)
-    phases = lesson.method.phases(lesson.task)
+    phases = phases_of(lesson)
     while state.position.phase < len(phases):
         phase = phases[state.position.phase]
         lesson.position = Position(task, state.position.phase)
@@ -35,6 +36,12 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
         state = State(Position(task, state.position.phase + 1))
         reach(lesson, state, observer)
     freeze(lesson.method)
+
+
+def phases_of(lesson: Lesson) -> Sequence[Phase]:
+    """The phases of a task or, where it brings no new class, those that refresh what is known."""
+    method = lesson.method
+    return method.phases(lesson.task) if lesson.task.new else method.refresh(lesson.task)
 
 
 def reach(lesson: Lesson, state: State, observer: Observer) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from dytox.config import Config, Section, validate
+from dytox.errors import UserError
 from dytox.losses import Term, classification, probabilities
 from dytox.models.base import ContinualModel, Output
 
@@ -55,6 +56,16 @@ class Method(nn.Module):
         """The phases of a task, a pure function of config and task."""
         raise TypeError(f"{type(self).__name__} has no phases")
 
+    def refresh(self, task: Task) -> Sequence[Phase]:
+        """The phases of a lesson without new classes: its images join the memory, which is learned again."""
+        from dytox.engine.rehearsal import refresh  # it knows methods
+
+        return refresh(self)
+
+    def rehearses(self) -> Iterable[nn.Module | nn.Parameter]:
+        """What learns where the memory alone is learned."""
+        return [self.model]
+
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """Named terms; their weighted sum is minimised, and they are logged under the same names."""
         return {"clf": self.classification(batch, output)}
@@ -97,6 +108,12 @@ class Method(nn.Module):
         """Action: room for the new classes, initialised as the position says."""
         with lesson.seeded("expand"):
             self.model.expand(lesson.task.new)
+
+    def forget(self, places: Collection[int]) -> None:
+        """Without these classes, by their place; all other logits stay as they are, bit by bit."""
+        if any(not name.startswith("model.") for name in self.state_dict()):
+            raise UserError(f"{self.name} cannot forget a class: it knows classes by more than its outputs.")
+        self.model.forget(places)
 
     def keep_teacher(self, lesson: Lesson) -> None:
         """Action: a frozen copy of the model as it is."""

@@ -1,19 +1,32 @@
-"""The action that fills the memory after a task."""
+"""The memory after a task, and what is learned from it alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
+from dytox.data.samples import Samples
 from dytox.engine.evaluate import features, refuse_no_numbers
 from dytox.engine.lesson import Lesson
-from dytox.engine.phase import freeze
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training, freeze
 from dytox.memory.quota import exemplars_per_share
 from dytox.memory.selection import SELECTIONS
+
+
+def refresh(method: Method) -> Sequence[Phase]:
+    """Select the memory again, with the lesson's images; finetune on it."""
+    return [
+        Action("memory", select_memory),
+        Training("refresh", "memory", method.rehearses, method.config.finetuning),
+    ]
 
 
 def select_memory(lesson: Lesson) -> None:
     """Old classes keep the first of theirs; each new class gets the images that the selection wants most.
 
+    An old class of which the lesson has more images is selected again, from these and its exemplars.
     One set by default, by features without augmentation. With shares, each share selects by features of
     images augmented its own way.
     """
@@ -22,16 +35,26 @@ def select_memory(lesson: Lesson) -> None:
         return
     freeze(lesson.method)
     quota = exemplars_per_share(config, task.seen)
-    memory = lesson.memory.shrunk(quota)
-    select = SELECTIONS[config.selection]
+    known = [] if lesson.known is None else lesson.known.labels.unique().tolist()
+    memory = lesson.memory.without(known).shrunk(quota)
     for share in range(config.shares):
-        found = features(lesson, lesson.new, None if config.shares == 1 else share)
-        refuse_no_numbers(found, task.index)
-        source = lesson.generator(f"select {share}")
-        chosen = []
-        for label in range(task.old, task.seen):
-            places = (lesson.new.labels == label).nonzero().squeeze(1)
-            chosen.append(places[select(found[places], quota, source)])
-        wanted = lesson.world.from_main(torch.cat(chosen))  # one selection, whatever the processes' rounding
-        memory = memory.extended(lesson.new.take(wanted), share)
+        candidates = lesson.new
+        if lesson.known is not None:
+            again = lesson.memory.of(known, share)
+            candidates = Samples.concatenate([lesson.new, lesson.known, again])
+        memory = memory.extended(select(lesson, candidates, share, quota), share)
     lesson.memory = memory
+
+
+def select(lesson: Lesson, candidates: Samples, share: int, quota: int) -> Samples:
+    """The images of each class that a share of the memory wants most, best first."""
+    config = lesson.config.memory
+    found = features(lesson, candidates, None if config.shares == 1 else share)
+    refuse_no_numbers(found, lesson.task.index)
+    source = lesson.generator(f"select {share}")
+    chosen = []
+    for label in candidates.labels.unique().tolist():
+        places = (candidates.labels == label).nonzero().squeeze(1)
+        chosen.append(places[SELECTIONS[config.selection](found[places], quota, source)])
+    wanted = lesson.world.from_main(torch.cat(chosen))  # one selection, whatever the processes' rounding
+    return candidates.take(wanted)

@@ -63,11 +63,13 @@ def accuracy(right: Tensor, labels: Tensor, task: Task) -> float:
 
 def introspection(learner: ContinualLearner, test: Samples) -> dict[str, Tensor]:
     """A few test images, evenly over the classes, and what the method shows of them."""
-    places = torch.linspace(0, len(test) - 1, min(SHOWN, len(test))).long()
-    shown = test.take(test.labels.argsort(stable=True)[places])
+    evenly = torch.linspace(0, len(test) - 1, min(SHOWN, len(test))).long()
+    places = test.labels.argsort(stable=True)[evenly]
+    shown = test.take(places)
     found = learner.method.introspect(prepared(learner.method, shown.images).to(learner.method.dtype))
     return {
         "images": shown.images,
         "image_labels": shown.labels,
+        "image_places": places,  # among the targets
         **{name: tensor.cpu() for name, tensor in found.items()},
     }

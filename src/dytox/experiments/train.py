@@ -16,12 +16,14 @@ from dytox.config import Config
 from dytox.data import datasets, scenario
 from dytox.data.samples import Samples
 from dytox.data.scenario import Scenario, Task
+from dytox.engine import keeping
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Diverged, Observer, Observers, State
 from dytox.experiments.evaluation import evaluate
 from dytox.experiments.origin import Origin
-from dytox.learner import ContinualLearner, refuse_single_class
+from dytox.learner import ContinualLearner
+from dytox.learner.continual import refuse_single_class
 from dytox.memory.quota import exemplars_per_share
 from dytox.methods import registry
 from dytox.randomness import Position
@@ -171,19 +173,13 @@ class Benchmark(Observer):
         wanted = stopping or position.epoch % lesson.config.runtime.checkpoint_epochs == 0
         if not wanted or not self.main:
             return
-        groups = {
-            "method": lesson.method.state_dict(),
-            "memory": lesson.memory.tensors(),
-            "optimizer": state.optimizer,
-        }
-        tensors = {f"{group}.{name}": each for group, part in groups.items() for name, each in part.items()}
+        tensors, content = keeping.pack(lesson, state)
         self.run.checkpoints.save(
             position,
             tensors,
             {
+                **content,
                 "origin": asdict(self.origin),
-                "structure": lesson.method.structure(),
-                "sums": dict(state.sums),
                 "steps": [asdict(step) for step in self.steps],
                 "matrix": self.matrix,
                 "history": self.learner.history,
@@ -199,16 +195,13 @@ class Benchmark(Observer):
             self.watcher.noticed(sentence)
         self.steps = [metrics.Step(**step) for step in state["steps"]]
         self.matrix, self.seconds = state["matrix"], state["seconds"]
-        groups: dict[str, dict[str, torch.Tensor]] = {"method": {}, "memory": {}, "optimizer": {}}
-        for key, tensor in checkpoint.tensors.items():
-            group, _, name = key.partition(".")
-            groups[group][name] = tensor
+        kept = keeping.unpack(checkpoint)
         done = self.tasks.tasks[: position.task]
         learner = self.learner
-        learner.restore(state["structure"], groups["method"], groups["memory"])
+        learner.restore(kept.structure, kept.method, kept.memory)
         learner.history = state["history"]
         learner.increments = [task.new for task in done]
         learner.class_names = list(self.tasks.class_names[: sum(learner.increments)])
         if learner.method.needs_all_images and done:
             learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
-        return State(position, groups["optimizer"], state["sums"])
+        return kept.state

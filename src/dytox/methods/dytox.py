@@ -97,6 +97,10 @@ class DyToxMethod(Method):
         yield from self.model.task_tokens
         yield self.model.heads
 
+    def rehearses(self) -> Iterator[nn.Module | nn.Parameter]:
+        """As in finetuning."""
+        return self.learns_in_finetuning()
+
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = (1 - α) L_clf + α L_kd + λ L_div (eq. 9), α = old / seen classes; finetuning: L_clf alone."""
         seen, new = self.model.classes, self.model.increments[-1]

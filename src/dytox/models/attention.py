@@ -114,7 +114,7 @@ class TaskAttention(nn.Module):
         q = split_heads(self.q(tokens), self.heads)  # (heads, tasks, d / h)
         own = (q * split_heads(self.k(tokens), self.heads)).sum(-1, keepdim=True)  # (heads, tasks, 1)
         k = split_heads(self.k(patches), self.heads)  # (batch, heads, patches, d / h)
-        scores = torch.cat([own.expand(len(patches), -1, -1, -1), q @ k.transpose(-2, -1)], dim=-1)
+        scores = torch.cat([own.expand(patches.shape[0], -1, -1, -1), q @ k.transpose(-2, -1)], dim=-1)
         return (scores / math.sqrt(q.shape[-1])).softmax(dim=-1)
 
     def forward(self, tokens: Tensor, patches: Tensor) -> Tensor:  # (tasks, dim), (batch, patches, dim)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from dytox.errors import UserError
 
 
 class Constant(nn.Parameter):
@@ -41,6 +43,10 @@ class ContinualModel(nn.Module):
     def expand(self, classes: int) -> None:
         """Makes room for a task of so many new classes."""
         raise TypeError(f"{type(self).__name__} cannot expand")
+
+    def forget(self, places: Collection[int]) -> None:
+        """Without these classes, by their place; the logits of all others stay as they are, bit by bit."""
+        raise UserError(f"The network {type(self).__name__} cannot forget a class.")
 
     def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
         """The random numbers of a training pass for a batch; the first dimension of each is the batch."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dytox.models import slots
 from dytox.models.base import ContinualModel, Output
 from dytox.models.decoders import TaskAttentionBlock
 from dytox.models.encoders import Attention, TransformerEncoder
@@ -65,10 +66,9 @@ class DyTox(ContinualModel):
 
     def expand(self, classes: int) -> None:
         """A new task: its token, its classifier and, from the second task on, its divergence classifier."""
-        like = self.encoder.tokenizer.pos_embed
+        like = self.tab.norm1.weight
         if self.token_expansion or not self.task_tokens:
-            token = nn.init.trunc_normal_(torch.empty(1, self.dim), std=0.02)
-            self.task_tokens.append(nn.Parameter(token))
+            self._add_token()
         if isinstance(self.heads, SingleHead):
             self.heads.expand(classes, embeddings=len(self.task_tokens))
         else:
@@ -77,13 +77,29 @@ class DyTox(ContinualModel):
         self.increments.append(classes)
         self.to(device=like.device, dtype=like.dtype)
 
+    def _add_token(self) -> None:
+        token = nn.init.trunc_normal_(torch.empty(1, self.dim), std=0.02)
+        self.task_tokens.append(nn.Parameter(token))
+
+    def forget(self, places: Collection[int]) -> None:
+        """Without these classes; a task left empty loses its token where heads are independent."""
+        assert self.divergence_head is None, "forgetting is not for the middle of a task"
+        empty = self.heads.forget(places)
+        self.increments = [layer.out_features for layer in self.heads.linears()]
+        if isinstance(self.heads, IndependentHeads):
+            left = [token for task, token in enumerate(self.task_tokens) if task not in empty]
+            self.task_tokens = nn.ParameterList(left)
+
     def drop_divergence_head(self) -> None:
         """It serves training alone."""
         self.divergence_head = None
 
     def tokens(self) -> Tensor:
-        """θ_1 … θ_t as one tensor (tasks, dim)."""
-        return torch.cat(list(self.task_tokens))
+        """θ_1 … θ_t as one tensor (tasks, dim); zeros in the place of a task that was forgotten."""
+        tokens = list(self.task_tokens)
+        if isinstance(self.heads, IndependentHeads):
+            return self.heads.fill(tokens).flatten(0, 1)
+        return torch.cat(tokens)
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
         draws = draws or {}
@@ -100,7 +116,7 @@ class DyTox(ContinualModel):
         """DropPath: per image, block and branch; in the TAB per task too, as in one-by-one passes."""
         if not self.drop_rates.any():
             return {}
-        depth, tasks = len(self.drop_rates) - 1, len(self.task_tokens)
+        depth, tasks = len(self.drop_rates) - 1, len(self.tokens())
         sab_rates, tab_rate = self.drop_rates[:depth, None], self.drop_rates[depth]
         sab = torch.rand(batch, depth, 2, generator=generator) >= sab_rates
         tab = torch.rand(batch, tasks, 2, generator=generator) >= tab_rate
@@ -112,13 +128,20 @@ class DyTox(ContinualModel):
 
     def structure(self) -> dict[str, Any]:
         """The tasks, and whether the divergence head is still there."""
-        return {**super().structure(), "divergence": self.divergence_head is not None}
+        gaps = slots.to_json(self.heads.slots)
+        tokens = {} if isinstance(self.heads, IndependentHeads) else {"tokens": len(self.task_tokens)}
+        return {**super().structure(), "divergence": self.divergence_head is not None, **gaps, **tokens}
 
     def rebuild(self, structure: Mapping[str, Any]) -> None:
         """Grows to this structure."""
         super().rebuild(structure)
         if not structure["divergence"]:
             self.drop_divergence_head()
+        self.heads.rebuild(structure)
+        if isinstance(self.heads, SingleHead):  # of forgotten tasks only the tokens are left
+            for _ in range(len(self.task_tokens), structure["tokens"]):
+                self._add_token()
+            self.heads.widen(len(self.task_tokens))
 
     def count_parameters(self) -> int:
         """Without the divergence head, which is not needed to predict."""

@@ -24,7 +24,7 @@ _OURS = re.compile(r"(model|memory)-[0-9a-f]{8}\.safetensors|history-[0-9a-f]{8}
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a model directory holds; `memory` is None where none was saved."""
+    """What a model directory holds; `memory` is None where there is none."""
 
     description: dict[str, Any]
     model: dict[str, Tensor]
@@ -58,7 +58,10 @@ def save(
 
 
 def load(path: str | Path) -> SavedModel:
-    """The valid state; where a writer took its files away meanwhile, the one that replaced it."""
+    """The valid state; where a writer took its files away meanwhile, the one that replaced it.
+
+    Without its memory a model can still predict: where that file is missing, there is none.
+    """
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} is not a model directory: there is no config.json in it.")
@@ -69,23 +72,23 @@ def load(path: str | Path) -> SavedModel:
             return _read_state(folder / "config.json", config)
         except files.MissingFile:
             if config == before:
-                raise
+                return _read_state(folder / "config.json", config, memory=False)
             before = config
 
 
-def _read_state(source: Path, config: dict[str, Any]) -> SavedModel:
+def _read_state(source: Path, config: dict[str, Any], *, memory: bool = True) -> SavedModel:
     named = config.get("files")
     if not isinstance(named, dict):
         raise files.damaged(source, "it does not name its files")
     model, _ = files.read_tensors(*sealed.follow(source, named.get("model")))
-    memory = None
-    if "memory" in named:
-        memory, _ = files.read_tensors(*sealed.follow(source, named["memory"]))
+    exemplars = None
+    if memory and "memory" in named:
+        exemplars, _ = files.read_tensors(*sealed.follow(source, named["memory"]))
     history = files.read_json(*sealed.follow(source, named.get("history")))
     if not isinstance(history, list):
         raise files.damaged(source, "its history is not a list")
     description = {key: value for key, value in config.items() if key != "files"}
-    return SavedModel(description, model, memory, history)
+    return SavedModel(description, model, exemplars, history)
 
 
 def _refuse_foreign(config: Path) -> None:

@@ -1,0 +1,112 @@
+"""`info`, `forget` and `export`: a model directory as a whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from dytox.cli.learn import ModelArgument
+from dytox.cli.output import console, listed, say, table, volume
+from dytox.cli.predict import JsonOption
+
+if TYPE_CHECKING:
+    from dytox.growing.description import Description
+
+
+def info(model: ModelArgument, as_json: JsonOption = False) -> None:
+    """Show what a model knows, what it takes up, and where it learned.
+
+    Example: dytox info flowers/
+    """
+    from dytox.growing.description import describe
+
+    found = describe(model)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+    else:
+        _show(console(), found)
+
+
+def _show(to: Console, found: Description) -> None:
+    say(
+        to,
+        f"{found.path}: {found.classes} classes in {len(found.tasks)} tasks, recipe {found.recipe}, method "
+        f"{found.method}, images of {found.image_size}×{found.image_size} pixels.",
+    )
+    say(
+        to,
+        f"{found.parameters:,} parameters; {found.memory_images} images to rehearse, {found.held_out_images} "
+        f"held out; {volume(found.bytes)} in all.\n",
+    )
+    rows = [
+        (
+            f"Task {each.task}",
+            listed(each.classes),
+            (each.learned or "unknown")[:10],
+            volume(each.weight_bytes),
+            volume(each.memory_bytes),
+        )
+        for each in found.tasks
+    ]
+    table(to, ["Task", "Classes", "Learned", "weights", "images"], rows)
+    for entry in found.history:
+        if "forgotten" in entry:
+            say(to, f"{entry['finished'][:10]}: forgot {entry['forgotten']} classes")
+        else:
+            what = "new classes" if entry.get("classes") else "more of known classes"
+            say(to, f"{entry['finished'][:10]}: {entry['images']} images, {what}, {entry['machine']}")
+
+
+def forget(
+    model: ModelArgument,
+    classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS...")],
+) -> None:
+    """Remove classes from a model: their outputs and their images.
+
+    The answers about all other classes stay as they are.
+
+    Example: dytox forget flowers/ tulip
+    """
+    from dytox.growing.lesson import discard
+    from dytox.learner import ContinualLearner
+
+    learner = ContinualLearner.load(model)
+    before = len(learner.memory) + len(learner.held_out)
+    learner.forget(*classes)
+    learner.save(model)
+    discard(model)
+    gone = before - len(learner.memory) - len(learner.held_out)
+    left = f"{len(learner.classes_)} classes are left"
+    say(console(), f"Removed {listed(sorted(set(classes)))} with {gone} images; {left}.")
+    say(
+        console(),
+        "The weights that all classes share are not unlearned: what they took from those images is still in "
+        "them, and only a new model, learned without these images, is free of it.",
+    )
+
+
+def export(
+    model: ModelArgument,
+    out: Annotated[
+        Path, typer.Option("--out", help="FILE.onnx, or FILE.pt2 for torch.export.", metavar="FILE")
+    ],
+) -> None:
+    """Write a model as one file that predicts without dytox: ONNX, or torch.export's.
+
+    Example: dytox export flowers/ --out flowers.onnx
+    """
+    from dytox.export import write
+    from dytox.learner import ContinualLearner
+
+    learner = ContinualLearner.load(model)
+    write(learner, out)
+    say(
+        console(),
+        f"{out}: uint8 images (batch, {learner.size}, {learner.size}, 3) in, confidences (batch, "
+        f"{len(learner.classes_)}) out, class names inside; {volume(out.stat().st_size)}.",
+    )

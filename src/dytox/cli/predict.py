@@ -1,0 +1,165 @@
+"""`predict` and `evaluate`: what a model makes of images."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from dytox.cli.learn import ModelArgument
+from dytox.cli.output import console, finish, say, table
+from dytox.errors import UserError
+
+if TYPE_CHECKING:
+    from dytox.growing.predictions import Prediction
+    from dytox.learner.assessment import Assessment
+
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+def predict(
+    model: ModelArgument,
+    images: Annotated[
+        list[str],
+        typer.Argument(
+            help="Image files, folders (with all folders in them), or - for an image from a pipe."
+        ),
+    ],
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+    top: Annotated[int, typer.Option("--top", min=1, help="So many classes for each image.")] = 1,
+    task: Annotated[
+        int | None, typer.Option("--task", min=1, help="Only the classes of this task, counted from 1.")
+    ] = None,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Answer only where errors stay below --error-rate.")
+    ] = False,
+    error_rate: Annotated[
+        float, typer.Option("--error-rate", help="With --reject: the share of answers that may be wrong.")
+    ] = 0.05,
+) -> None:
+    """Say what is in images: the class and the confidence in it.
+
+    An image that cannot be read is skipped and named, and the exit code is then 3.
+
+    Example: dytox predict flowers/ garden.jpg --top 3
+    """
+    from dytox.growing.predictions import choices
+    from dytox.growing.predictions import predict as predicted
+    from dytox.learner import ContinualLearner
+
+    if as_json and as_csv:
+        raise UserError("--json and --csv are two forms of one output: choose one.")
+    learner = ContinualLearner.load(model)
+    skipped: list[str] = []
+    top = min(top, len(choices(learner, task)))
+    with _bar(streaming=as_json or as_csv) as bar:
+        found = predicted(
+            learner,
+            images,
+            top=top,
+            task=task,
+            error_rate=error_rate if reject else None,
+            skipped=skipped,
+            progress=bar,
+        )
+        if as_json:
+            _write_json(found)
+        elif as_csv:
+            _write_csv(found, top)
+        else:
+            _write_table(found, top)
+    finish(skipped)
+
+
+@contextmanager
+def _bar(*, streaming: bool) -> Iterator[Callable[[int, int], None]]:
+    """How far it is, on a terminal to which nothing else is written meanwhile."""
+    to = console(stderr=True)
+    busy = streaming and sys.stdout.isatty()
+    with Progress(console=to, disable=busy or not to.is_terminal, transient=True) as progress:
+        bar = progress.add_task("images")
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+def _write_json(found: Iterator[Prediction]) -> None:
+    """An array, written as it is found."""
+    separator = "[\n"
+    for each in found:
+        sys.stdout.write(f"{separator}  {json.dumps(each.to_json(), ensure_ascii=False)}")
+        separator = ",\n"
+    sys.stdout.write("\n]\n")
+
+
+def _write_csv(found: Iterator[Prediction], top: int) -> None:
+    """`image,class,confidence`, and two columns more for each further class; no class where rejected."""
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    further = [name for rank in range(2, top + 1) for name in (f"class_{rank}", f"confidence_{rank}")]
+    lines.writerow(["image", "class", "confidence", *further])
+    for each in found:
+        rest = [value for other in each.top[1:] for value in (other.name, f"{other.confidence:.4f}")]
+        lines.writerow([each.image, each.name or "", f"{each.confidence:.4f}", *rest])
+
+
+def _write_table(found: Iterator[Prediction], top: int) -> None:
+    """Once all are found."""
+    rows = []
+    for each in found:
+        guesses = [(guess.name, f"{guess.confidence:.1%}") for guess in each.top]
+        if each.name is None:
+            guesses[0] = (f"unknown (perhaps {guesses[0][0]})", guesses[0][1])
+        rows.append([each.image, *(text for guess in guesses for text in guess)])
+    further = [name for rank in range(2, top + 1) for name in (f"Class {rank}", "confidence")]
+    table(console(), ["Image", "Class", "confidence", *further], rows)
+
+
+def evaluate(
+    model: ModelArgument,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Holds a folder of images for each class; without it, the model's held-out images.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a model on labelled images: by class, by task, and what it takes for what.
+
+    Example: dytox evaluate flowers/ test-photos/
+    """
+    from dytox.growing.predictions import evaluate as evaluated
+    from dytox.learner import ContinualLearner
+
+    found, skipped = evaluated(ContinualLearner.load(model), folder)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+    else:
+        _show(console(), found)
+    finish(skipped)
+
+
+def _show(to: Console, found: Assessment) -> None:
+    top5 = "" if found.top5 is None else f", {found.top5:.1f} % among the first five"
+    told = f"{found.task_aware_top1:.1f} % if the task is told"
+    say(to, f"{found.top1:.1f} % of {found.images} images right{top5}; {told}.")
+    say(to, f"The confidences are {found.calibration_error:.1f} points off on average.\n")
+    classes = [(each.name, str(each.task), str(each.images), f"{each.top1:.1f}") for each in found.classes]
+    table(to, ["Class", "task", "images", "% right"], classes)
+    tasks = [
+        (f"Task {each.task}", str(each.images), f"{each.top1:.1f}", f"{each.task_aware_top1:.1f}")
+        for each in found.tasks
+    ]
+    table(to, ["Task", "images", "% right", "if told"], tasks)
+    if found.confusions:
+        pairs = [(each.name, each.taken_for, str(each.images)) for each in found.confusions]
+        table(to, ["Class", "Taken for", "images"], pairs)

@@ -1,0 +1,138 @@
+"""What somebody's images may come as: arrays, tensors, files, Pillow's images, folders, datasets.
+
+Arrays and tensors are uint8 at the size wanted; files and Pillow's images are brought to it (`images`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from PIL import Image
+from torch import Tensor
+
+from dytox.data import folder, images
+from dytox.data.datasets import Array, as_images
+from dytox.data.samples import Samples
+from dytox.errors import UserError
+
+OneImage: TypeAlias = str | Path | bytes | Image.Image | Array
+Images: TypeAlias = Array | str | Path | Image.Image | Sequence[OneImage]
+
+
+def read(given: Images, size: int) -> Tensor:
+    """Images alone, as uint8 (n, 3, size, size); of a folder all images under it, by path."""
+    if isinstance(given, np.ndarray | Tensor):
+        return _of_size(as_images(given), size)
+    if isinstance(given, str | Path) and Path(given).is_dir():
+        given = files_in(Path(given))
+    elif isinstance(given, str | Path | bytes | Image.Image):
+        given = [given]
+    elif not isinstance(given, Sequence):
+        raise UserError(
+            f"Images must be an array, a tensor, a folder, or a list of files, arrays or Pillow's images, "
+            f"not a {type(given).__name__}."
+        )
+    if not len(given):
+        raise UserError("There is no image: give at least one.")
+    return torch.stack([_one(each, size) for each in given])
+
+
+def labelled(given: Any, labels: ArrayLike | None, size: int) -> tuple[Tensor, list[str]]:
+    """Images with the name of each one's class; without `labels`, those of class folders or of a dataset."""
+    if labels is not None:
+        pixels, names = read(given, size), named(labels)
+    elif isinstance(given, str | Path):
+        classes = folder.find(Path(given))
+        samples = folder.read(classes, size)
+        pixels, names = samples.images, [list(classes)[label] for label in samples.labels.tolist()]
+    elif isinstance(given, Samples):
+        pixels, names = _of_size(given.images, size), named(given.labels)
+    else:
+        pixels, names = _dataset(given, size)
+    if len(names) != len(pixels):
+        raise UserError(f"{len(pixels)} images have {len(names)} labels: give each image one.")
+    return pixels, names
+
+
+def named(labels: ArrayLike) -> list[str]:
+    """Labels, strings or whole numbers, as names."""
+    found = np.asarray(labels).reshape(-1)
+    if found.size and found.dtype.kind not in "iuUSO":
+        raise UserError(f"Labels must be strings or whole numbers, not {found.dtype}.")
+    return [_name(each) for each in found.tolist()]
+
+
+def files_in(root: Path) -> list[Path]:
+    """The image files under a folder, by path; neither hidden ones nor those in linked folders."""
+    if not root.is_dir():
+        raise UserError(f"There is no folder {root}: check its name.")
+    found = [path for path in _walk(root) if path.suffix.lower() in images.suffixes()]
+    if not found:
+        raise UserError(f"There is no image file in {root}.")
+    return found
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for path in folder.visible(root):
+        if not path.is_dir():
+            yield path
+        elif not path.is_symlink():
+            yield from _walk(path)
+
+
+def _dataset(given: Any, size: int) -> tuple[Tensor, list[str]]:
+    """Of pairs, or mappings, of image and label; labels are named where the dataset names them."""
+    if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
+        raise UserError(
+            f"A {type(given).__name__} without labels: give labels, a folder of class folders, or a dataset."
+        )
+    pixels, names = [], []
+    known = _label_names(given)
+    for item in given if not hasattr(given, "__len__") else (given[place] for place in range(len(given))):
+        try:
+            image, label = (item["image"], item["label"]) if isinstance(item, Mapping) else item
+        except (KeyError, TypeError, ValueError):
+            raise UserError("A dataset must give pairs, or mappings, of image and label.") from None
+        pixels.append(_one(image, size))
+        names.append(known[label] if known and not isinstance(label, str) else _name(label))
+    if not pixels:
+        raise UserError("The dataset is empty: it must hold at least one image.")
+    return torch.stack(pixels), names
+
+
+def _label_names(dataset: Any) -> Sequence[str] | None:
+    """torchvision's and Hugging Face's datasets know the names of their labels."""
+    features = getattr(dataset, "features", None)
+    label = features.get("label") if isinstance(features, Mapping) else None
+    return getattr(label, "names", None) or getattr(dataset, "classes", None)
+
+
+def _name(label: Any) -> str:
+    if isinstance(label, Tensor | np.generic):
+        label = label.item()
+    if isinstance(label, bytes) or not isinstance(label, str | int):
+        raise UserError(f"Label {label!r} is neither a string nor a whole number.")
+    return str(label)
+
+
+def _one(image: Any, size: int) -> Tensor:
+    if isinstance(image, np.ndarray | Tensor):
+        return _of_size(as_images(image[None]), size)[0]
+    if isinstance(image, str | Path | bytes | Image.Image):
+        return images.decode(image, size)
+    raise UserError(f"An image must be a file, an array, a tensor or Pillow's, not a {type(image).__name__}.")
+
+
+def _of_size(pixels: Tensor, size: int) -> Tensor:
+    height, width = pixels.shape[2:]
+    if (height, width) != (size, size):
+        raise UserError(
+            f"The images are {width}×{height} pixels and this learner takes {size}×{size}: "
+            f"resize them, or create the learner with data.image_size {height}."
+        )
+    return pixels

@@ -1,0 +1,88 @@
+"""What there is to know about a model directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dytox.learner import ContinualLearner
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """One task: its classes, when they were learned, and what they take up."""
+
+    task: int  # counted from 1
+    classes: list[str]
+    learned: str | None
+    weight_bytes: int  # the task's own, beside what all tasks share
+    memory_images: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model directory."""
+
+    path: str
+    recipe: str
+    method: str
+    image_size: int
+    classes: int
+    tasks: list[TaskDescription]
+    parameters: int
+    memory_images: int
+    held_out_images: int
+    temperature: float
+    bytes: int
+    history: list[dict[str, Any]]
+
+
+def describe(path: Path) -> Description:
+    """The model in this directory."""
+    learner = ContinualLearner.load(path)
+    return Description(
+        path=str(path),
+        recipe=learner.config.recipe,
+        method=learner.config.method.name,
+        image_size=learner.size,
+        classes=len(learner.class_names),
+        tasks=[_task(learner, index) for index in range(len(learner.increments))],
+        parameters=learner.method.model.count_parameters(),
+        memory_images=len(learner.memory),
+        held_out_images=len(learner.held_out),
+        temperature=learner.temperature,
+        bytes=sum(each.stat().st_size for each in path.iterdir() if each.is_file()),
+        history=learner.history,
+    )
+
+
+def _task(learner: ContinualLearner, index: int) -> TaskDescription:
+    old = sum(learner.increments[:index])
+    labels = range(old, old + learner.increments[index])
+    names = [learner.class_names[label] for label in labels]
+    dates = [each.get("finished") for each in learner.history if set(names) & {*each.get("classes", [])}]
+    kept = torch.cat([learner.memory.samples.labels, learner.held_out.labels])
+    images = sum(int((kept == label).sum()) for label in labels)
+    return TaskDescription(
+        task=index + 1,
+        classes=names,
+        learned=dates[-1] if dates else None,
+        weight_bytes=_own_bytes(learner, index),
+        memory_images=images,
+        memory_bytes=images * 3 * learner.size**2,
+    )
+
+
+def _own_bytes(learner: ContinualLearner, index: int) -> int:
+    """The weights of one task, by the names under which a model keeps a list of them, one a task."""
+    if len(learner.method.model.increments) != len(learner.increments):
+        return 0
+    own = (f"task_tokens.{index}", f"tasks.{index}.")
+    tensors = learner.method.model.state_dict().items()
+    return sum(
+        each.numel() * each.element_size() for name, each in tensors if any(part in name for part in own)
+    )

@@ -1,0 +1,108 @@
+"""What a folder would do to a model, before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dytox import recipes
+from dytox.config import Config, merge, validate
+from dytox.data.folder import default_size
+from dytox.data.held_out import hold_out
+from dytox.data.samples import Samples
+from dytox.errors import UserError
+from dytox.growing import source
+from dytox.growing.source import Source
+from dytox.learner import ContinualLearner
+from dytox.methods import registry
+
+RECIPE = "own-images"
+PASSES = 20_000  # images looked at while a first folder is learned, where nobody says otherwise
+FEWEST, MOST = 20, 100  # epochs
+FIXED = ("model", "method", "data", "loss")  # what a model cannot change once it has learned
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A learner as it is now, and what it is to learn."""
+
+    path: Path
+    learner: ContinualLearner
+    learned: Samples
+    held: Samples  # of these images, held out
+    new: list[str]
+    known: list[str]
+    skipped: list[str]
+    fingerprint: str
+
+    @property
+    def is_first(self) -> bool:
+        """Whether there is no model yet."""
+        return not self.learner.class_names
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the model has learned just these images."""
+        history = self.learner.history
+        return bool(history) and history[-1].get("fingerprint") == self.fingerprint
+
+
+def make(
+    path: Path,
+    folder: Path,
+    *,
+    recipe: str | None = None,
+    method: str | None = None,
+    overrides: Sequence[str] = (),
+    held_out: float = 0.2,
+) -> Plan:
+    """What learning this folder would do; what cannot work is refused here."""
+    if not 0 <= held_out < 1:
+        raise UserError(f"The share to hold out must be at least 0 and below 1, not {held_out}.")
+    found = source.find(folder)
+    if (path / "config.json").exists():
+        if recipe is not None or method is not None:
+            raise UserError(
+                f"{path} is a model already: a recipe and a method are chosen for a new one only."
+            )
+        learner = changed(ContinualLearner.load(path), overrides)
+    else:
+        learner = ContinualLearner(choose(found, recipe, method or "dytox", overrides))
+    pictures = source.read(found, learner.size)
+    samples, new = learner.sorted_in(pictures.images, pictures.names)
+    learned, held = hold_out(samples, held_out, learner.held_out)
+    known = [name for name in learner.class_names if name in set(pictures.names)]
+    learner.refuse(new, learned.between(0, len(learner.class_names)))
+    return Plan(path, learner, learned, held, new, known, pictures.skipped, pictures.fingerprint())
+
+
+def choose(found: Source, recipe: str | None, method: str, overrides: Iterable[str]) -> Config:
+    """The config of a new model: a recipe's, or one for so many images of such a size."""
+    chosen: dict[str, Any] = {}
+    size = default_size(found.classes)
+    if recipe is None:
+        epochs = min(MOST, max(FEWEST, round(PASSES / found.images)))
+        chosen = {"training": {"epochs": epochs}}
+    composed = recipes.compose(recipe or RECIPE, method=method).model_dump()
+    if composed["data"]["image_size"] is None:
+        chosen["data"] = {"image_size": size}
+    for layer in (chosen, *map(recipes.override, overrides)):
+        composed = merge(composed, layer)
+    return validate(Config, composed)
+
+
+def changed(learner: ContinualLearner, overrides: Sequence[str]) -> ContinualLearner:
+    """The learner with other values in its config, from now on."""
+    values = learner.config.model_dump()
+    for override in map(recipes.override, overrides):
+        values = merge(values, override)
+    config = registry.complete(validate(Config, values))
+    for section in FIXED:
+        if getattr(config, section) != getattr(learner.config, section):
+            raise UserError(
+                f"The section {section} of a model's config cannot change any more: make a new model."
+            )
+    learner.config = learner.method.config = config
+    return learner

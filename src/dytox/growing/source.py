@@ -1,0 +1,80 @@
+"""FOLDER/<class>/*.jpg as it comes from people: what cannot be used is passed over and named."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from dytox.data import folder, images
+from dytox.data.names import check, tidy
+from dytox.errors import UserError
+
+
+@dataclass(frozen=True)
+class Source:
+    """The image files of each class, and a sentence for each that is passed over."""
+
+    root: Path
+    classes: dict[str, list[Path]]
+    skipped: list[str]
+
+    @property
+    def images(self) -> int:
+        """How many files there are."""
+        return sum(map(len, self.classes.values()))
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images (n, 3, size, size) with the name of each one's class, and a sentence for each passed over."""
+
+    images: Tensor
+    names: list[str]
+    skipped: list[str]
+
+    def fingerprint(self) -> str:
+        """Equal for equal images with equal names."""
+        digest = hashlib.blake2b("\0".join(self.names).encode(), digest_size=16)
+        digest.update(self.images.numpy().data)
+        return digest.hexdigest()
+
+
+def find(root: Path) -> Source:
+    """The classes of a folder. Links that lead out of it are passed over, hidden folders not even named."""
+    if not root.is_dir():
+        raise UserError(f"There is no folder {root}: name one that holds a folder for each class.")
+    classes: dict[str, list[Path]] = {}
+    skipped: list[str] = []
+    home = Path(os.path.realpath(root))
+    found = folder.find(root)
+    check(found)
+    for name, paths in found.items():
+        inside = [path for path in paths if Path(os.path.realpath(path)).is_relative_to(home)]
+        skipped += [
+            f"{path} is a link that leads out of {root}." for path in paths if path not in set(inside)
+        ]
+        if inside:
+            classes[tidy(name)] = inside
+    if not classes:
+        raise UserError(f"Nothing in {root} can be used, {_first(skipped)}")
+    return Source(root, classes, skipped)
+
+
+def read(source: Source, size: int) -> Pictures:
+    """All images that can be read, at one size; at least one."""
+    paths = [path for group in source.classes.values() for path in group]
+    names = [name for name, group in source.classes.items() for _ in group]
+    decoded, errors = images.decode_many(paths, size)
+    skipped = [*source.skipped, *(str(error) for error in errors.values())]
+    if len(errors) == len(paths):
+        raise UserError(f"No image in {source.root} can be read, {_first(skipped)}")
+    return Pictures(decoded, [name for place, name in enumerate(names) if place not in errors], skipped)
+
+
+def _first(sentences: Sequence[str]) -> str:
+    return f"for one: {sentences[0]}"

@@ -1,0 +1,222 @@
+"""A trained classifier: method, class names and memory; it predicts, and is saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from dytox import __version__, calibration
+from dytox.config import Config
+from dytox.data import inputs
+from dytox.data.exemplars import Exemplars
+from dytox.data.inputs import Images
+from dytox.data.samples import Samples
+from dytox.engine.distributed import World
+from dytox.engine.evaluate import scores
+from dytox.engine.method import Method
+from dytox.errors import UserError, unknown
+from dytox.learner import fitting
+from dytox.learner.assessment import Assessment, assess
+from dytox.methods import registry
+from dytox.randomness import Position, seeded
+from dytox.runs import model_directory
+
+AnyClassifier = TypeVar("AnyClassifier", bound="Classifier")
+
+
+class Classifier:
+    """Predicts among all classes learned so far.
+
+    Images may be arrays, tensors, lists of files or of Pillow's images, folders and datasets
+    (`dytox.data.inputs`); labels strings or whole numbers. Classes go by their names, as text.
+    """
+
+    def __init__(self, config: Config, world: World | None = None) -> None:
+        """One that knows nothing yet; the config must say the image size."""
+        self.config, self.world = registry.complete(config), world or World()
+        if config.data.image_size is None:
+            raise UserError("Config key data.image_size: a learner needs the side of its images in pixels.")
+        self.size = config.data.image_size
+        self.method: Method = self.blank()
+        self.memory = Exemplars.empty(self.size)
+        self.held_out = self.memory.samples  # never learned from
+        self.temperature = 1.0  # of the confidences
+        self.class_names: list[str] = []
+        self.increments: list[int] = []
+        self.history: list[dict[str, Any]] = []
+
+    def blank(self) -> Method:
+        """The method before its first task."""
+        with seeded(self.config.seed, Position(), "model"):
+            method = registry.find(self.config.method.name)(self.config).eval()
+        precision = torch.float64 if self.config.runtime.precision == "fp64" else torch.float32
+        return method.to(device(self.config), precision)
+
+    @property
+    def classes_(self) -> list[str]:
+        """The names of the classes, in the order in which they were learned."""
+        return list(self.class_names)
+
+    def get_params(self) -> dict[str, Any]:
+        """Every value of the config under its full key, as in {"training.epochs": 100}."""
+        flat: dict[str, Any] = {}
+
+        def add(values: Mapping[str, Any], prefix: str) -> None:
+            for key, value in values.items():
+                if isinstance(value, dict):
+                    add(value, f"{prefix}{key}.")
+                else:
+                    flat[prefix + key] = value
+
+        add(self.config.model_dump(), "")
+        return flat
+
+    # Predicting
+
+    def predict_proba(self, images: Images) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """The confidence in each class, (n, classes), in the order of `classes_`; a row sums to 1.
+
+        They are calibrated on images that were held out (`dytox.calibration`), where there are some.
+        """
+        return self.confidences(inputs.read(images, self.size)).float().numpy()
+
+    @overload
+    def predict(self, images: Images) -> list[str]: ...
+    @overload
+    def predict(self, images: Images, *, reject: float) -> list[str | None]: ...
+    def predict(self, images: Images, *, reject: float | None = None) -> list[str] | list[str | None]:
+        """The class of each image, by name.
+
+        With `reject`, a share such as 0.05: None where the confidence is below the one from which on at
+        most this share of the answers was wrong on held-out images.
+        """
+        confidence, places = self.confidences(inputs.read(images, self.size)).max(dim=1)
+        named = [self.class_names[place] for place in places.tolist()]
+        if reject is None:
+            return named
+        least = self.threshold(reject)
+        return [
+            name if value >= least else None for name, value in zip(named, confidence.tolist(), strict=True)
+        ]
+
+    def threshold(self, error_rate: float) -> float:
+        """The confidence from which on at most this share of the answers is wrong, on held-out images.
+
+        Without any, on the memory, which was learned, so that more answers may be wrong elsewhere.
+        """
+        if not 0 <= error_rate < 1:
+            raise UserError(f"The error rate to accept must be at least 0 and below 1, not {error_rate}.")
+        samples = self.held_out if len(self.held_out) else self.memory.samples
+        if not len(samples):
+            raise UserError(
+                "This model keeps no image to choose a threshold by: it cannot say when to reject."
+            )
+        confidence, places = self.confidences(samples.images).max(dim=1)
+        return calibration.threshold(confidence, places == samples.labels, error_rate)
+
+    def evaluate(self, images: Any, labels: ArrayLike | None = None) -> Assessment:
+        """How it does on labelled images of classes it knows, as for `learn`."""
+        pixels, names = inputs.labelled(images, labels, self.size)
+        for name in names:
+            if name not in self.class_names:
+                raise unknown("class", name, self.class_names)
+        place = {name: label for label, name in enumerate(self.class_names)}
+        return self.assess(Samples(pixels, torch.tensor([place[name] for name in names])))
+
+    def score(self, images: Any, labels: ArrayLike | None = None) -> float:
+        """The share of images that is right, between 0 and 1, as scikit-learn's classifiers have it."""
+        return self.evaluate(images, labels).top1 / 100
+
+    def assess(self, samples: Samples) -> Assessment:
+        """As `evaluate`, for samples."""
+        return assess(self.confidences(samples.images), samples.labels, self.class_names, self.increments)
+
+    def confidences(self, images: Tensor) -> Tensor:
+        """As `predict_proba`, for a tensor (n, 3, size, size)."""
+        return calibration.confidences(self.scores(images), self.temperature)
+
+    def scores(self, images: Tensor) -> Tensor:
+        """The method's own scores, between 0 and 1, (n, classes)."""
+        if not self.class_names:
+            raise UserError("This learner has learned no class yet: call learn first.")
+        return scores(self.method, images, self.world)
+
+    # Saving
+
+    def save(self, path: str | Path) -> None:
+        """Writes a model directory: all that is needed to predict and to go on learning."""
+        data = self.config.data
+        description = {
+            "package": __version__,
+            "config": self.config.model_dump(),
+            "classes": self.class_names,
+            "increments": self.increments,
+            "structure": self.method.structure(),
+            "preprocessing": {"image_size": data.image_size, "mean": data.mean, "std": data.std},
+            "temperature": self.temperature,
+        }
+        held = {"held_out.images": self.held_out.images, "held_out.labels": self.held_out.labels}
+        memory = {**self.memory.tensors(), **held} if len(self.memory) or len(self.held_out) else None
+        model_directory.save(Path(path), description, self.method.state_dict(), memory, self.history)
+
+    @classmethod
+    def load(cls: type[AnyClassifier], path: str | Path, *, method: str | None = None) -> AnyClassifier:
+        """What `save` wrote. A method of another package, `package.module:Class`, must be named here too."""
+        saved = model_directory.load(Path(path))
+        try:
+            config = fitting.config_of(saved, method)
+            loaded = cls(_runnable(config))
+            loaded.restore(saved.description["structure"], saved.model, saved.memory)
+            loaded.class_names = saved.description["classes"]
+            loaded.increments = saved.description["increments"]
+            loaded.temperature = saved.description["temperature"]
+            loaded.history = saved.history
+        except Exception as error:  # whatever a description holds, it is a description and no program
+            reason = str(error).rstrip(".") if isinstance(error, UserError) else repr(error)
+            raise UserError(f"The model in {path} cannot be used: {reason}.") from None
+        return loaded
+
+    def restore(
+        self, structure: Mapping[str, Any], method: Mapping[str, Tensor], memory: Mapping[str, Tensor] | None
+    ) -> None:
+        """Takes over a saved state of method and memory."""
+        if self.method.model.increments:
+            self.method = self.blank()
+        self.method.rebuild(structure)
+        self.method.load_state_dict(dict(method))
+        self.method.eval()
+        if memory is not None:
+            self.memory = Exemplars.from_tensors(memory)
+            if "held_out.images" in memory:
+                held = {"images": memory["held_out.images"], "labels": memory["held_out.labels"]}
+                self.held_out = Samples.from_tensors(held)
+
+
+def _runnable(config: Config) -> Config:
+    """On a device that is here: where a model was learned does not matter any more."""
+    try:
+        device(config)
+    except UserError:
+        return config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": "auto"})})
+    return config
+
+
+def device(config: Config) -> torch.device:
+    """The device that the config asks for."""
+    name = config.runtime.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        probe = torch.ones(1, device=name)
+        probe.cpu()  # torch's "meta" computes nothing
+        return probe.device
+    except (RuntimeError, AssertionError):
+        raise UserError(
+            f"Config key runtime.device: there is no {name!r} here; 'auto' takes what is there."
+        ) from None

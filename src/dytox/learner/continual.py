@@ -1,0 +1,190 @@
+"""A classifier that is taught new classes, task after task: method + memory + class names."""
+
+from __future__ import annotations
+
+import copy
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from dytox import calibration, recipes
+from dytox.config import Config
+from dytox.data import inputs
+from dytox.data.held_out import hold_out
+from dytox.data.names import check, in_order, tidy
+from dytox.data.samples import Samples
+from dytox.data.scenario import Task
+from dytox.engine.distributed import World
+from dytox.engine.evaluate import scores
+from dytox.engine.lesson import Lesson
+from dytox.engine.loop import learn
+from dytox.engine.observer import Observer, State
+from dytox.errors import UserError, unknown
+from dytox.learner.classifier import Classifier
+from dytox.memory.quota import exemplars_per_share
+
+
+class ContinualLearner(Classifier):
+    """Learns tasks one after the other, and predicts among all classes learned so far."""
+
+    def __init__(self, config: Config, world: World | None = None) -> None:
+        """A learner that knows nothing yet; the config must say the image size."""
+        super().__init__(config, world)
+        self.earlier: Samples | None = None  # kept only for methods that need all images
+
+    @classmethod
+    def create(
+        cls, recipe: str = "digits", *, method: str = "dytox", config: Mapping[str, Any] | None = None
+    ) -> ContinualLearner:
+        """A new learner by a recipe; `config` overrides its values, as in {"training": {"epochs": 5}}."""
+        return cls(recipes.compose(recipe, method=method, values=config))
+
+    @property
+    def task(self) -> Task:
+        """The task that was learned last."""
+        return Task(len(self.increments) - 1, sum(self.increments[:-1]), self.increments[-1])
+
+    def learn(
+        self,
+        images: Any,
+        labels: ArrayLike | None = None,
+        *,
+        held_out: float = 0.0,
+        observer: Observer | None = None,
+    ) -> None:
+        """Learns one task, or refreshes what is known where no class is new.
+
+        Without labels, `images` is a folder of class folders, or a dataset of images with labels. Images of
+        classes that are known join the rehearsal. `held_out` is the share of each class that is not
+        learned but kept to choose the temperature of the confidences by.
+        """
+        pixels, names = inputs.labelled(images, labels, self.size)
+        samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
+        learned, held = hold_out(samples, held_out, self.held_out)
+        self.learn_task(learned, new, held_out=held, observer=observer)
+
+    def sorted_in(self, pixels: Tensor, names: Sequence[str]) -> tuple[Samples, list[str]]:
+        """Images with their labels, known classes by their place and new ones behind, and the new names."""
+        new = in_order(set(names) - set(self.class_names))
+        check(new, self.class_names)
+        place = {name: label for label, name in enumerate([*self.class_names, *new])}
+        return Samples(pixels, torch.tensor([place[name] for name in names])), new
+
+    def learn_task(
+        self,
+        samples: Samples,
+        names: Sequence[str],
+        *,
+        held_out: Samples | None = None,
+        observer: Observer | None = None,
+        start: State | None = None,
+    ) -> None:
+        """Learns the next task, whose labels go on where the last ended; if it fails, nothing has changed.
+
+        Samples with labels below are of known classes and join their rehearsal; `held_out` is not learned.
+        """
+        began = time.perf_counter()
+        old = len(self.class_names)
+        task = Task(len(self.increments), old, len(names))
+        known = samples.between(0, old)
+        self.refuse(names, known)
+        lesson = Lesson(
+            config=self.config,
+            method=self.method if start is not None else copy.deepcopy(self.method),
+            task=task,
+            new=samples.between(old, task.seen) if len(known) else samples,
+            memory=self.memory,
+            known=known if len(known) else None,
+            earlier=self._earlier(samples),
+            world=self.world,
+        )
+        learn(lesson, observer or Observer(), start)
+        held = Samples.concatenate([self.held_out, held_out]) if held_out is not None else self.held_out
+        if len(held):
+            found = scores(lesson.method, held.images, self.world)
+            self.temperature = calibration.temperature(found, held.labels)
+        self.method, self.memory, self.held_out = lesson.method, lesson.memory, held
+        if self.method.needs_all_images:
+            self.earlier = lesson.samples("all")
+        again = [self.class_names[label] for label in known.labels.unique().tolist()]
+        self.class_names += names
+        self.increments += [len(names)] if names else []
+        self.history.append(self._record(names, again, len(samples), time.perf_counter() - began))
+
+    def refuse(self, names: Sequence[str], known: Samples) -> None:
+        """Raises where these new classes with these images of known ones cannot be learned."""
+        task = Task(len(self.increments), len(self.class_names), len(names))
+        if not names and not len(known):
+            raise UserError("There is nothing to learn: give images of at least one class.")
+        refuse_single_class(task, names)
+        remembers = self.method.uses_memory and self.config.memory.size
+        if remembers:
+            exemplars_per_share(self.config.memory, task.seen)  # refuses a memory that is too small
+        if len(known) and not remembers:
+            raise UserError(
+                f"{self.method.name} keeps no memory here that more images of a known class "
+                f"({self.class_names[known.labels[0]]!r}) could join: leave them out."
+            )
+        if self.class_names and remembers and not len(self.memory):
+            raise UserError(
+                f"This model has no memory: no image of its {len(self.class_names)} classes is left to "
+                "rehearse, and learning on would make it forget them; it can still predict."
+            )
+
+    def _record(
+        self, names: Sequence[str], again: Sequence[str], images: int, seconds: float
+    ) -> dict[str, Any]:
+        return {
+            "classes": list(names),
+            "known_classes": list(again),
+            "images": images,
+            "memory_images": len(self.memory),
+            "memory_overlap": self.memory.overlap() if self.config.memory.shares > 1 else None,
+            "parameters": self.method.model.count_parameters(),
+            "machine": f"{platform.platform()}, {self.method.device}, torch {torch.__version__}",
+            "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "seconds": round(seconds, 1),
+        }
+
+    def _earlier(self, samples: Samples) -> Samples | None:
+        if not self.method.needs_all_images:
+            return None
+        return self.earlier if self.class_names else samples.take(torch.empty(0, dtype=torch.int64))
+
+    def forget(self, *names: str) -> None:
+        """Removes classes: their outputs and their images. What the shared weights learned of them stays."""
+        for name in names:
+            if name not in self.class_names:
+                raise unknown("class", name, self.class_names)
+        places = sorted({self.class_names.index(name) for name in names})
+        if len(places) == len(self.class_names):
+            raise UserError("Nothing would be left of this model: delete its directory instead.")
+        method = copy.deepcopy(self.method)
+        method.forget(places)
+        self.method = method
+        ends = np.cumsum(self.increments)
+        gone = [int(np.searchsorted(ends, place, side="right")) for place in places]
+        left = [size - gone.count(task) for task, size in enumerate(self.increments)]
+        self.increments = [size for size in left if size]
+        self.class_names = [name for name in self.class_names if name not in names]
+        self.memory = self.memory.without(places, renumber=True)
+        self.held_out = self.held_out.without(places)
+        self.earlier = None if self.earlier is None else self.earlier.without(places)
+        for entry in self.history:
+            for key in ("classes", "known_classes"):
+                entry[key] = [name for name in entry.get(key, []) if name not in names]
+        finished = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.history.append({"forgotten": len(places), "finished": finished})
+
+
+def refuse_single_class(task: Task, names: Sequence[str]) -> None:
+    """One class alone cannot be told from anything."""
+    if task.seen < 2:
+        raise UserError(f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two.")

@@ -1,0 +1,170 @@
+"""What of the published figures a run may be put beside: the same setting, the same kind of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dytox import recipes
+from dytox.config import Config
+from dytox.published import figures
+from dytox.published.figures import CLASSES, DATASETS, PER_CLASS, Row, facts
+
+NAMES = {
+    "icarl": "iCaRL",
+    "e2e": "E2E",
+    "ucir": "UCIR",
+    "bic": "BiC",
+    "wa": "WA",
+    "podnet": "PODNet",
+    "rpsnet": "RPSNet",
+    "simple_der": "Simple-DER",
+    "joint": "Transformer joint",
+}
+COMPONENTS = {  # of DyTox: the method's option -> the ablation's key
+    "distillation": "kd",
+    "finetuning": "finetuning",
+    "token_expansion": "tokens",
+    "divergence": "divergence",
+    "independent_heads": "independent",
+}
+SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
+_SCALE = (
+    "model",
+    "augment",
+    "training",
+    "finetuning",
+)  # sections in which a run may be smaller than the paper's
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Published rows for a run, and in sentences why these."""
+
+    steps: int | None  # None: the paper has no such setting
+    own: Row | None  # the same method with the same kind of memory
+    alongside: list[Row]  # other methods, with the same kind of memory
+    apart: list[Row]  # the same method with another kind of memory
+    sentences: list[str]
+
+
+def compare(config: Config) -> Comparison:
+    """What this run's figures may be compared with."""
+    dataset, steps = config.data.dataset, published_steps(config)
+    if steps is None:
+        return Comparison(None, None, [], [], ["The paper has no figures for this setting."])
+    wanted = PER_CLASS * CLASSES[dataset]
+    kept = config.memory.per_class * CLASSES[dataset] if config.memory.per_class else config.memory.size
+    if kept and kept != wanted:
+        reason = (
+            f"The paper keeps {wanted:,} images in memory and this run {kept:,}: no figure belongs beside it."
+        )
+        return Comparison(steps, None, [], [], [reason])
+    name, memory = paper_name(config), memory_setting(config)
+    found = figures.rows(dataset, steps) + ablation_rows(config, steps)
+    mine = [row for row in found if row.method == name]
+    own = next((row for row in mine if row.memory in (memory, "all")), None)
+    kinds = ("global", "all") if memory == "none" else (memory, "all")
+    others = [row for row in found if row.method != name]
+    alongside = [row for row in others if row.memory in kinds or not row.method.startswith("DyTox")]
+    apart = [row for row in mine if row is not own]
+    return Comparison(steps, own, alongside, apart, _sentences(config, steps, name, own, apart))
+
+
+def published_steps(config: Config) -> int | None:
+    """In how many steps of equal size the whole dataset is learned, if the paper has figures for that."""
+    dataset, scenario = config.data.dataset, config.scenario
+    classes = CLASSES.get(dataset)
+    if classes is None or config.data.validation_share or scenario.joint:
+        return None
+    if scenario.classes not in (None, classes):
+        return None
+    increments = scenario.increments or [scenario.first or scenario.increment, scenario.increment]
+    if len(set(increments)) > 1 or classes % increments[0]:
+        return None
+    steps = classes // increments[0]
+    return steps if steps in figures.steps(dataset) else None
+
+
+def memory_setting(config: Config) -> str:
+    """The erratum's word for the run's memory."""
+    memory = config.memory
+    if not memory.size:
+        return "none"
+    if memory.shares == 1:
+        return "global"
+    return "distributed" if memory.budget == "split" else "original"
+
+
+def paper_name(config: Config) -> str:
+    """What the paper calls the method of this config; a name of ours where it has none."""
+    name, options = config.method.name, config.method.options
+    mixup, sam = config.augment.mixup > 0, config.sam.rho > 0
+    if name == "dytox":
+        absent = [SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
+        if not absent and (mixup or not sam):
+            return "DyTox++" if mixup and sam else "DyTox+" if mixup else "DyTox"
+        base = f"DyTox w/o {', '.join(absent)}" if absent else "DyTox"
+    elif name == "der":
+        pruned = any(value for key, value in options.items() if key.startswith("prun"))
+        base = "DER" if pruned else "DER w/o P"
+    else:
+        base = NAMES.get(name, name.rpartition(":")[2])
+    return " with ".join([base, *(["MixUp"] if mixup else []), *(["SAM"] if sam else [])])
+
+
+def ablation_rows(config: Config, steps: int) -> list[Row]:
+    """The ablation's row of this config, which has first-edition memory."""
+    options = config.method.options
+    if config.method.name != "dytox" or steps != 50:
+        return []
+    present = {key: int(bool(options.get(option, True))) for option, key in COMPONENTS.items()}
+    return [
+        Row(paper_name(config), "original", avg=row["avg"], last=row["last"])
+        for row in facts()["ablation_cifar100_50"]
+        if not all(present.values()) and all(row[key] == value for key, value in present.items())
+    ]
+
+
+def differences(config: Config, steps: int) -> list[str]:
+    """Where the model and its training are not those of the paper's recipe."""
+    recipe, method = f"{config.data.dataset}-{steps}", config.method.name
+    if recipe not in recipes.scenarios() or method not in recipes.methods():
+        return []
+    paper = recipes.compose(recipe, method=method).model_dump()
+    mine = config.model_dump()
+    found = []
+    for section in _SCALE:
+        ours, theirs = _flat(mine[section], section), _flat(paper[section], section)
+        found += [f"{key} {ours[key]} ({theirs.get(key)})" for key in ours if ours[key] != theirs.get(key)]
+    return [each for each in found if not each.startswith("augment.mixup ")]  # that is in the name
+
+
+def _sentences(config: Config, steps: int, name: str, own: Row | None, apart: list[Row]) -> list[str]:
+    memory, shares, dataset = memory_setting(config), config.memory.shares, DATASETS[config.data.dataset]
+    why = {
+        "none": "no memory, so baselines with a memory are for orientation",
+        "global": "memory.shares 1: one memory, the erratum's global setting, as the baselines have it",
+        "distributed": f"memory.shares {shares}, budget split: the erratum's distributed setting",
+        "original": f"memory.shares {shares}, budget each: above the stated memory, as in the first edition",
+    }[memory]
+    found = [f"{dataset} in {steps} steps; {why}."]
+    if own is None and apart:
+        found.append(f"The paper has {name} only with another kind of memory.")
+    elif own is None:
+        found.append(f"The paper has no figure for {name} here.")
+    different = differences(config, steps)
+    if different:
+        more = f" and {len(different) - 6} more" if len(different) > 6 else ""
+        found.append(
+            f"This run is not the paper's recipe (there in brackets): {', '.join(different[:6])}{more}."
+        )
+    return found
+
+
+def _flat(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}.{key}"
+        flat |= _flat(value, name) if isinstance(value, dict) else {name: value}
+    return flat

@@ -1,0 +1,132 @@
+"""Which published figures belong beside a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from dytox.config import Config
+from dytox.published.comparable import compare, differences, paper_name, published_steps
+from dytox.recipes import compose
+
+
+def config(recipe: str, *overrides: str, method: str = "dytox") -> Config:
+    return compose(recipe, method=method, overrides=overrides)
+
+
+SPLIT = "memory.shares=2"
+EACH = ("memory.shares=2", "memory.budget=each")
+MIXUP, SAM = "augment.mixup=0.8", "sam.rho=3.0"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "memory", "avg", "word"),
+    [
+        ((), "global", 67.33, "global setting"),
+        ((SPLIT,), "distributed", 71.50, "distributed setting"),
+        (EACH, "original", 73.66, "first edition"),
+        ((*EACH, MIXUP), "original", 75.54, "first edition"),
+        ((*EACH, MIXUP, SAM), "original", 77.10, "first edition"),
+        ((SPLIT, MIXUP), "distributed", 74.10, "distributed setting"),
+    ],
+)
+def test_the_runs_own_memory_chooses(overrides: tuple[str, ...], memory: str, avg: float, word: str) -> None:
+    found = compare(config("cifar100-10", *overrides))
+    assert found.own is not None
+    assert (found.own.memory, found.own.avg) == (memory, avg)
+    assert word in found.sentences[0]
+    assert found.own not in found.apart
+    kinds = {row.memory for row in found.alongside if row.method.startswith("DyTox")}
+    assert kinds <= {memory}
+    assert {"iCaRL", "WA", "DER w/o P"} <= {row.method for row in found.alongside}
+
+
+def test_what_was_never_measured_has_no_figure() -> None:
+    found = compare(config("cifar100-20", MIXUP))  # DyTox+ with global memory: not on CIFAR
+    assert found.own is None
+    assert {row.memory for row in found.apart} == {"distributed", "original", "rerun"}
+    assert "only with another kind of memory" in found.sentences[1]
+    found = compare(config("cifar100-10", method="replay"))
+    assert (found.own, found.apart) == (None, [])
+    assert "no figure for replay" in found.sentences[1]
+
+
+def test_another_size_of_memory_is_another_setting() -> None:
+    found = compare(config("cifar100-10", "memory.size=1000"))
+    assert (found.own, found.alongside, found.apart) == (None, [], [])
+    assert "keeps 2,000 images in memory and this run 1,000" in found.sentences[0]
+    assert compare(config("cifar100-10", "memory.per_class=20")).own is not None
+
+
+def test_a_method_without_memory_is_told_so() -> None:
+    assert "no memory" in compare(config("cifar100-10", method="finetune")).sentences[0]
+    joint = compare(config("cifar100-10", method="joint"))
+    assert joint.own is not None
+    assert joint.own.last == 76.12
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "steps"),
+    [
+        ("cifar100-10", [], 10),
+        ("cifar100-50", [], 50),
+        ("cifar100-10", ["scenario.increment=20"], None),
+        ("cifar100-10", ["scenario.increments=[50, 50]"], None),
+        ("cifar100-10", ["scenario.classes=100"], 10),
+        ("cifar100-10", ["scenario.classes=50"], None),
+        ("cifar100-b50-10", [], None),
+        ("cifar100-10", ["data.validation_share=0.1"], None),
+        ("cifar100-10", ["scenario.joint=true"], None),
+        ("digits", [], None),
+    ],
+)
+def test_the_setting_is_the_whole_dataset_in_equal_steps(
+    recipe: str, overrides: list[str], steps: int | None
+) -> None:
+    assert published_steps(config(recipe, *overrides)) == steps
+    if steps is None:
+        assert compare(config(recipe, *overrides)).sentences == ["The paper has no figures for this setting."]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], "DyTox"),
+        ([MIXUP], "DyTox+"),
+        ([MIXUP, SAM], "DyTox++"),
+        ([SAM], "DyTox with SAM"),
+        (["method.divergence=0.0"], "DyTox w/o divergence"),
+        (
+            ["method.divergence=0.0", "method.independent_heads=false", MIXUP],
+            "DyTox w/o divergence, heads with MixUp",
+        ),
+    ],
+)
+def test_names_are_the_papers(overrides: list[str], name: str) -> None:
+    assert paper_name(config("cifar100-10", *overrides)) == name
+
+
+def test_another_method_with_mixup_is_not_the_published_one() -> None:
+    assert paper_name(config("cifar100-10", method="replay")) == "replay"
+    assert paper_name(config("cifar100-10", MIXUP, method="joint")) == "Transformer joint with MixUp"
+    assert paper_name(config("cifar100-10", method="package.module:Mine")) == "Mine"
+
+
+def test_the_ablation_has_first_edition_memory() -> None:
+    without = ["method.independent_heads=false"]
+    assert compare(config("cifar100-50", *without)).own is None
+    own = compare(config("cifar100-50", *without, *EACH)).own
+    assert own is not None
+    assert (own.avg, own.last) == (68.28, 49.45)
+    assert compare(config("cifar100-10", *without, *EACH)).own is None
+
+
+def test_a_smaller_run_is_told_apart() -> None:
+    assert differences(config("cifar100-10"), 10) == []
+    assert differences(config("cifar100-10", MIXUP), 10) == []  # it is in the name
+    found = differences(config("cifar100-10-short"), 10)
+    assert "training.epochs 20 (500)" in found
+    assert "model.dim 192 (384)" in found
+    sentence = compare(config("cifar100-10-short")).sentences[-1]
+    assert sentence.startswith(
+        "This run is not the paper's recipe (there in brackets): model.patch_size 8 (4),"
+    )
