@@ -93,11 +93,15 @@ class ModelConfig(Section):
     mlp_ratio: float = Field(4.0, gt=0, le=64)
     drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
+    encoder: Literal["dytox", "vit", "own"] = "dytox"  # the paper's; a plain ViT; a module of one's own
+    frozen: bool = False  # whether a pretrained encoder stays as it is
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> ModelConfig:
         if self.dim % self.heads:
             raise ValueError(f"model.dim {self.dim} is not a multiple of model.heads {self.heads}")
+        if self.frozen and self.encoder == "dytox":
+            raise ValueError("model.frozen without a pretrained encoder: it would never learn to see")
         return self
 
 

@@ -22,13 +22,14 @@ from dytox.models.attention import (
 from dytox.models.base import Output
 from dytox.models.decoders import TaskAttentionBlock
 from dytox.models.dytox import DyTox
-from dytox.models.encoders import SelfAttentionBlock, dropped
+from dytox.models.encoders import SelfAttentionBlock, TransformerEncoder, dropped
 from dytox.models.heads import SingleHead
 
 
 def forward(model: DyTox, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
     """Algorithm 1, a token at a time."""
     draws = draws or {}
+    assert isinstance(model.encoder, TransformerEncoder)
     x = model.encoder.tokenizer(images)
     for level, sab in enumerate(model.encoder.sabs):
         assert isinstance(sab, SelfAttentionBlock)

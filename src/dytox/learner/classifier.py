@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from dytox import __version__, calibration
 from dytox.config import Config
@@ -21,7 +21,7 @@ from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
 from dytox.engine.method import Method
 from dytox.errors import UserError, unknown
-from dytox.learner import fitting
+from dytox.learner import encoders, fitting
 from dytox.learner.assessment import Assessment, assess
 from dytox.methods import registry
 from dytox.randomness import Position, seeded
@@ -37,9 +37,14 @@ class Classifier:
     (`dytox.data.inputs`); labels strings or whole numbers. Classes go by their names, as text.
     """
 
-    def __init__(self, config: Config, world: World | None = None) -> None:
-        """One that knows nothing yet; the config must say the image size."""
-        self.config, self.world = registry.complete(config), world or World()
+    def __init__(
+        self, config: Config, world: World | None = None, *, encoder: nn.Module | None = None
+    ) -> None:
+        """One that knows nothing yet; the config must say the image size.
+
+        `encoder` is the module that the config's `model.encoder: own` asks for.
+        """
+        self.config, self.world, self.encoder = registry.complete(config), world or World(), encoder
         if config.data.image_size is None:
             raise UserError("Config key data.image_size: a learner needs the side of its images in pixels.")
         self.size = config.data.image_size
@@ -55,6 +60,10 @@ class Classifier:
         """The method before its first task."""
         with seeded(self.config.seed, Position(), "model"):
             method = registry.find(self.config.method.name)(self.config).eval()
+        if self.config.model.encoder != "dytox":
+            encoders.check(method)
+        if self.config.model.encoder == "own":
+            method.model.encoder = encoders.own(self.encoder, self.config)
         precision = torch.float64 if self.config.runtime.precision == "fp64" else torch.float32
         return method.to(device(self.config), precision)
 
@@ -166,12 +175,22 @@ class Classifier:
         model_directory.save(Path(path), description, self.method.state_dict(), memory, self.history)
 
     @classmethod
-    def load(cls: type[AnyClassifier], path: str | Path, *, method: str | None = None) -> AnyClassifier:
-        """What `save` wrote. A method of another package, `package.module:Class`, must be named here too."""
+    def load(
+        cls: type[AnyClassifier],
+        path: str | Path,
+        *,
+        method: str | None = None,
+        encoder: nn.Module | None = None,
+    ) -> AnyClassifier:
+        """What `save` wrote, which holds no code.
+
+        A method of another package, `package.module:Class`, must be named here, and an encoder of one's own
+        be given again; its weights come from the directory.
+        """
         saved = model_directory.load(Path(path))
         try:
             config = fitting.config_of(saved, method)
-            loaded = cls(_runnable(config))
+            loaded = cls(_runnable(config), encoder=encoder)
             loaded.restore(saved.description["structure"], saved.model, saved.memory)
             loaded.class_names = saved.description["classes"]
             loaded.increments = saved.description["increments"]

@@ -7,15 +7,16 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from dytox import calibration, recipes
-from dytox.config import Config
+from dytox.config import Config, merge
 from dytox.data import inputs
 from dytox.data.held_out import hold_out
 from dytox.data.names import check, in_order, tidy
@@ -27,6 +28,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.loop import learn
 from dytox.engine.observer import Observer, State
 from dytox.errors import UserError, unknown
+from dytox.learner import encoders
 from dytox.learner.classifier import Classifier
 from dytox.memory.quota import exemplars_per_share
 
@@ -34,17 +36,39 @@ from dytox.memory.quota import exemplars_per_share
 class ContinualLearner(Classifier):
     """Learns tasks one after the other, and predicts among all classes learned so far."""
 
-    def __init__(self, config: Config, world: World | None = None) -> None:
+    def __init__(
+        self, config: Config, world: World | None = None, *, encoder: nn.Module | None = None
+    ) -> None:
         """A learner that knows nothing yet; the config must say the image size."""
-        super().__init__(config, world)
+        super().__init__(config, world, encoder=encoder)
         self.earlier: Samples | None = None  # kept only for methods that need all images
 
     @classmethod
     def create(
-        cls, recipe: str = "digits", *, method: str = "dytox", config: Mapping[str, Any] | None = None
+        cls,
+        recipe: str = "digits",
+        *,
+        method: str = "dytox",
+        config: Mapping[str, Any] | None = None,
+        encoder: str | Path | nn.Module | None = None,
+        frozen: bool = True,
     ) -> ContinualLearner:
-        """A new learner by a recipe; `config` overrides its values, as in {"training": {"epochs": 5}}."""
-        return cls(recipes.compose(recipe, method=method, values=config))
+        """A new learner by a recipe; `config` overrides its values, as in {"training": {"epochs": 5}}.
+
+        `encoder` is one that knows something already: the safetensors file of a plain ViT, or any module that
+        gives (batch, dim), (batch, tokens, dim) or a feature map. Unless it is `frozen`, it goes on learning.
+        """
+        composed = recipes.compose(recipe, method=method, values=config)
+        if encoder is None:
+            return cls(composed)
+        given = encoder if isinstance(encoder, nn.Module) else encoders.read(encoder)
+        values = encoders.values(given, frozen=frozen, size=composed.data.image_size)
+        complete = recipes.compose(recipe, method=method, values=merge(values, config or {}))
+        if isinstance(given, nn.Module):
+            return cls(complete, encoder=given)
+        learner = cls(complete)
+        encoders.put(given, learner.method, learner.size)
+        return learner
 
     @property
     def task(self) -> Task:

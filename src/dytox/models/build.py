@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dytox.config import Config
+from torch import nn
+
+from dytox.config import Config, ModelConfig
 from dytox.errors import UserError
 from dytox.models.dytox import DyTox
+from dytox.models.pretrained import VisionTransformer
 
 
 def transformer(
@@ -35,4 +38,24 @@ def transformer(
         token_expansion=token_expansion,
         independent_heads=independent_heads,
         divergence=divergence,
+        encoder=_pretrained(size, model),
     )
+
+
+def _pretrained(size: int, model: ModelConfig) -> nn.Module | None:
+    """The encoder of a known shape whose weights come from elsewhere; one's own is put in its place later."""
+    if model.encoder == "own":
+        return nn.Identity()
+    if model.encoder == "dytox":
+        return None
+    encoder = VisionTransformer(
+        image_size=size,
+        patch_size=model.patch_size,
+        dim=model.dim,
+        heads=model.heads,
+        depth=model.depth,
+        mlp_ratio=model.mlp_ratio,
+    )
+    if model.frozen:
+        encoder.freeze()
+    return encoder

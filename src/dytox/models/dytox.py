@@ -21,7 +21,8 @@ class DyTox(ContinualModel):
 
     The ablations: without `token_expansion` there is one token for all tasks, without `independent_heads`
     one classifier over all embeddings. With `divergence` each task after the first has a second classifier
-    on its own embedding, for training only, whose class 0 stands for all older classes.
+    on its own embedding, for training only, whose class 0 stands for all older classes. An `encoder` of
+    one's own, (images, keep) -> (batch, tokens, dim), takes the place of the SABs.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class DyTox(ContinualModel):
         token_expansion: bool = True,
         independent_heads: bool = True,
         divergence: bool = True,
+        encoder: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if image_size % patch_size:
@@ -48,7 +50,7 @@ class DyTox(ContinualModel):
         if independent_heads and not token_expansion:
             raise ValueError("independent heads need a token a task")
         self.dim, self.token_expansion, self.divergence = dim, token_expansion, divergence
-        self.encoder = TransformerEncoder(
+        self.encoder = encoder or TransformerEncoder(
             image_size=image_size,
             patch_size=patch_size,
             dim=dim,
