@@ -309,7 +309,7 @@ def test_what_a_new_model_is_made_by(photos: Photos, model: Path) -> None:
 def test_what_may_change_later_and_what_not(photos: Photos, grow: Grow, model: Path) -> None:
     grow(photos("one", 0, 2))
     more = photos("two", 2, 3)
-    with pytest.raises(UserError, match="a recipe and a method are chosen for a new one only"):
+    with pytest.raises(UserError, match="recipe, method and encoder are for a new one"):
         make(model, more, recipe="digits")
     with pytest.raises(UserError, match="The section model of a model's config cannot change"):
         make(model, more, overrides=["model.dim=24"])

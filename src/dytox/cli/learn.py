@@ -36,6 +36,13 @@ def learn(
     held_out: Annotated[
         float, typer.Option("--held-out", help="The share of each class to measure by, not to learn from.")
     ] = 0.2,
+    encoder: Annotated[
+        Path | None,
+        typer.Option("--encoder", help="Of a new model: a pretrained ViT, as safetensors.", metavar="FILE"),
+    ] = None,
+    train_encoder: Annotated[
+        bool, typer.Option("--train-encoder", help="Let the pretrained encoder learn too.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen and how long it takes; change nothing.")
     ] = False,
@@ -49,7 +56,16 @@ def learn(
     from dytox.growing import lesson, measure
     from dytox.growing.plan import make
 
-    plan = make(model, folder, recipe=recipe, method=method, overrides=overrides or [], held_out=held_out)
+    plan = make(
+        model,
+        folder,
+        recipe=recipe,
+        method=method,
+        overrides=overrides or [],
+        held_out=held_out,
+        encoder=encoder,
+        frozen=not train_encoder,
+    )
     to = console()
     _announce(to, plan)
     if plan.is_done:

@@ -1,4 +1,4 @@
-"""`info`, `forget` and `export`: a model directory as a whole."""
+"""`info`, `forget`, `export`, `push` and `pull`: a model directory as a whole."""
 
 from __future__ import annotations
 
@@ -110,3 +110,34 @@ def export(
         f"{out}: uint8 images (batch, {learner.size}, {learner.size}, 3) in, confidences (batch, "
         f"{len(learner.classes_)}) out, class names inside; {volume(out.stat().st_size)}.",
     )
+
+
+def push(
+    model: ModelArgument,
+    repository: Annotated[str, typer.Argument(help="As in somebody/flowers.", metavar="REPOSITORY")],
+    public: Annotated[bool, typer.Option("--public", help="Make a new repository public.")] = False,
+    with_memory: Annotated[
+        bool, typer.Option("--with-memory", help="Also the images that it keeps, to learn on from.")
+    ] = False,
+) -> None:
+    """Upload a model to Hugging Face, with a model card; by default without the images it keeps.
+
+    Example: dytox push flowers/ somebody/flowers
+    """
+    from dytox.hub import push as upload
+
+    say(console(), upload(model, repository, private=not public, with_memory=with_memory))
+
+
+def pull(
+    repository: Annotated[str, typer.Argument(help="As in somebody/flowers.", metavar="REPOSITORY")],
+    model: Annotated[Path, typer.Argument(help="A folder that is new.", metavar="MODEL")],
+) -> None:
+    """Download a model from Hugging Face.
+
+    Example: dytox pull somebody/flowers flowers/
+    """
+    from dytox.hub import pull as download
+
+    download(repository, model)
+    say(console(), f"{model} is here: `dytox info {model}` shows what it knows.")

@@ -55,7 +55,8 @@ def duration(seconds: float) -> str:
     for name, size in (("hours", 3600), ("minutes", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {name}" if seconds >= 10 * size else f"{seconds / size:.1f} {name}"
-    return f"{max(1, round(seconds))} seconds"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'s' if whole > 1 else ''}"
 
 
 def volume(size: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from dytox.data.samples import Samples
 from dytox.errors import UserError
 from dytox.growing import source
 from dytox.growing.source import Source
-from dytox.learner import ContinualLearner
+from dytox.learner import ContinualLearner, encoders
 from dytox.methods import registry
 
 RECIPE = "own-images"
@@ -57,19 +57,26 @@ def make(
     method: str | None = None,
     overrides: Sequence[str] = (),
     held_out: float = 0.2,
+    encoder: Path | None = None,
+    frozen: bool = True,
 ) -> Plan:
-    """What learning this folder would do; what cannot work is refused here."""
+    """What learning this folder would do; what cannot work is refused here.
+
+    `encoder` is the file of a pretrained ViT, for a new model.
+    """
     if not 0 <= held_out < 1:
         raise UserError(f"The share to hold out must be at least 0 and below 1, not {held_out}.")
     found = source.find(folder)
     if (path / "config.json").exists():
-        if recipe is not None or method is not None:
-            raise UserError(
-                f"{path} is a model already: a recipe and a method are chosen for a new one only."
-            )
+        if any(each is not None for each in (recipe, method, encoder)):
+            raise UserError(f"{path} is a model already: recipe, method and encoder are for a new one.")
         learner = changed(ContinualLearner.load(path), overrides)
     else:
-        learner = ContinualLearner(choose(found, recipe, method or "dytox", overrides))
+        weights = None if encoder is None else encoders.read(encoder)
+        given = {} if weights is None else encoders.values(weights, frozen=frozen, size=None)
+        learner = ContinualLearner(choose(found, recipe, method or "dytox", overrides, given))
+        if weights is not None:
+            encoders.put(weights, learner.method, learner.size)
     pictures = source.read(found, learner.size)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
     learned, held = hold_out(samples, held_out, learner.held_out)
@@ -78,19 +85,23 @@ def make(
     return Plan(path, learner, learned, held, new, known, pictures.skipped, pictures.fingerprint())
 
 
-def choose(found: Source, recipe: str | None, method: str, overrides: Iterable[str]) -> Config:
-    """The config of a new model: a recipe's, or one for so many images of such a size."""
-    chosen: dict[str, Any] = {}
-    size = default_size(found.classes)
+def choose(
+    found: Source,
+    recipe: str | None,
+    method: str,
+    overrides: Iterable[str],
+    encoder: Mapping[str, Any] | None = None,
+) -> Config:
+    """The config of a new model: a recipe's, or one for so many images of such a size and such an encoder."""
+    values: dict[str, Any] = recipes.compose(recipe or RECIPE, method=method).model_dump()
     if recipe is None:
         epochs = min(MOST, max(FEWEST, round(PASSES / found.images)))
-        chosen = {"training": {"epochs": epochs}}
-    composed = recipes.compose(recipe or RECIPE, method=method).model_dump()
-    if composed["data"]["image_size"] is None:
-        chosen["data"] = {"image_size": size}
-    for layer in (chosen, *map(recipes.override, overrides)):
-        composed = merge(composed, layer)
-    return validate(Config, composed)
+        values = merge(values, {"training": {"epochs": epochs}})
+    if values["data"]["image_size"] is None:
+        values = merge(values, {"data": {"image_size": default_size(found.classes)}})
+    for layer in (encoder or {}, *map(recipes.override, overrides)):
+        values = merge(values, layer)
+    return validate(Config, values)
 
 
 def changed(learner: ContinualLearner, overrides: Sequence[str]) -> ContinualLearner:

@@ -20,6 +20,7 @@ from dytox.data.samples import Samples
 from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
 from dytox.engine.method import Method
+from dytox.engine.phase import freeze
 from dytox.errors import UserError, unknown
 from dytox.learner import encoders, fitting
 from dytox.learner.assessment import Assessment, assess
@@ -209,7 +210,7 @@ class Classifier:
             self.method = self.blank()
         self.method.rebuild(structure)
         self.method.load_state_dict(dict(method))
-        self.method.eval()
+        freeze(self.method)  # torch multiplies, and rounds, otherwise by what may learn
         if memory is not None:
             self.memory = Exemplars.from_tensors(memory)
             if "held_out.images" in memory:

@@ -27,6 +27,7 @@ from dytox.engine.evaluate import scores
 from dytox.engine.lesson import Lesson
 from dytox.engine.loop import learn
 from dytox.engine.observer import Observer, State
+from dytox.engine.phase import freeze
 from dytox.errors import UserError, unknown
 from dytox.learner import encoders
 from dytox.learner.classifier import Classifier
@@ -192,6 +193,7 @@ class ContinualLearner(Classifier):
             raise UserError("Nothing would be left of this model: delete its directory instead.")
         method = copy.deepcopy(self.method)
         method.forget(places)
+        freeze(method)
         self.method = method
         ends = np.cumsum(self.increments)
         gone = [int(np.searchsorted(ends, place, side="right")) for place in places]

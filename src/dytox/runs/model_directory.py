@@ -76,6 +76,14 @@ def load(path: str | Path) -> SavedModel:
             before = config
 
 
+def files_of(path: str | Path) -> dict[str, str]:
+    """The names of the files beside `config.json` that are there: model, memory, history."""
+    source = Path(path) / "config.json"
+    named = sealed.read(source, _KIND, FORMAT)["files"]
+    followed = {role: sealed.follow(source, reference)[0] for role, reference in named.items()}
+    return {role: file.name for role, file in followed.items() if file.exists()}
+
+
 def _read_state(source: Path, config: dict[str, Any], *, memory: bool = True) -> SavedModel:
     named = config.get("files")
     if not isinstance(named, dict):

@@ -1,0 +1,110 @@
+"""A model directory to and from a Hugging Face repository (extra `hub`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dytox.errors import UserError
+from dytox.learner import ContinualLearner
+from dytox.runs import files, model_directory
+
+CARD = "README.md"
+PATTERNS = ["config.json", "model-*.safetensors", "memory-*.safetensors", "history-*.json", CARD]
+
+
+def push(path: Path, repository: str, *, private: bool = True, with_memory: bool = False) -> str:
+    """Uploads a model, with a model card where it has none; gives its address.
+
+    The memory holds images that were learned from, so it goes along only if asked to: without it others can
+    predict, and not teach the model more.
+    """
+    learner = ContinualLearner.load(path)
+    named = model_directory.files_of(path)
+    if not with_memory:
+        named.pop("memory", None)
+    if not (path / CARD).exists():
+        files.write(path / CARD, [card(learner, repository, with_memory).encode()])
+    with _explained(repository) as hub:
+        api = hub.HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        found = api.upload_folder(
+            repo_id=repository,
+            folder_path=str(path),
+            allow_patterns=["config.json", CARD, *named.values()],
+            delete_patterns=PATTERNS,
+            commit_message=f"{len(learner.classes_)} classes",
+        )
+    return str(found)
+
+
+def pull(repository: str, path: Path) -> None:
+    """Downloads a model into a new model directory, once all of it is here and sound."""
+    if path.exists() and any(path.iterdir()):
+        raise UserError(f"{path} is not empty: pull into a new folder.")
+    files.make_folder(path.absolute().parent)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.absolute().parent) as temporary:
+        folder = Path(temporary)
+        with _explained(repository) as hub:
+            hub.snapshot_download(repository, local_dir=temporary, allow_patterns=PATTERNS)
+        ContinualLearner.load(folder)
+        files.make_folder(path)
+        names = [
+            *model_directory.files_of(folder).values(),
+            CARD,
+            "config.json",
+        ]  # it is a model with the last
+        for name in names:
+            if (folder / name).exists():
+                with files.explained(path / name):
+                    os.replace(folder / name, path / name)
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+
+
+def card(learner: ContinualLearner, repository: str, with_memory: bool) -> str:
+    """A model card: what the model is, what it knows, how it is used."""
+    held = f"{learner.assess(learner.held_out).top1:.1f} %" if len(learner.held_out) else "not measured"
+    classes = "\n".join(f"- {name}" for name in learner.classes_)
+    memory = "with" if with_memory else "without"
+    return f"""---
+library_name: dytox
+pipeline_tag: image-classification
+tags: [continual-learning, {learner.config.method.name}]
+---
+
+# {repository}
+
+An image classifier of {len(learner.classes_)} classes, learned in {len(learner.increments)} tasks with
+[dytox](https://pypi.org/project/dytox/) ({learner.config.method.name}), for images of
+{learner.size}×{learner.size} pixels. Right on its held-out images: {held}. It is here {memory} the exemplars
+that are needed to teach it more.
+
+```
+pip install 'dytox[hub]'
+dytox pull {repository} model/
+dytox predict model/ image.jpg
+```
+
+## Classes
+
+{classes}
+"""
+
+
+@contextmanager
+def _explained(repository: str) -> Iterator[Any]:
+    """The client; whatever goes wrong between here and there is one sentence."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise UserError("Hugging Face needs one more package: pip install 'dytox[hub]'.") from None
+    try:
+        yield huggingface_hub
+    except Exception as error:  # of its network library, its own, the system's
+        first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise UserError(f"{repository} on Hugging Face: {first}.") from None
