@@ -119,7 +119,7 @@ def test_the_digits() -> None:
     assert (config.scenario.order, config.scenario.increment) == ("natural", 2)
     assert config.memory.size == 40
     assert (config.model.dim, config.model.depth, config.model.patch_size) == (64, 2, 2)
-    assert config.training.batch == 128
+    assert (config.training.batch, config.model.drop_path) == (64, 0.0)
     assert config.training.schedule.name == "cosine"
     assert config.training.schedule.warmup_epochs == 5
     augment = config.augment
