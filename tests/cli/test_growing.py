@@ -59,21 +59,33 @@ def taught(dytox: Program, photos: Photos) -> Path:
     return Path("model")
 
 
+@pytest.mark.parametrize(
+    "command", ["learn", "predict", "evaluate", "info", "forget", "export", "push", "pull"]
+)
+def test_every_command_explains_itself(dytox: Program, command: str) -> None:
+    outcome = dytox(command, "--help")
+    assert outcome.code == 0
+    assert f"Usage: dytox {command}" in outcome.out
+    assert f"Example: dytox {command}" in outcome.out
+    assert f" {command} " in dytox("--help").out
+
+
 def test_learn_says_what_it_does(dytox: Program, photos: Photos) -> None:
     first = dytox("learn", "model", photos("one", 0, 3), *OPTIONS)
     assert (first.code, first.err) == (0, "")
     assert "New model model: recipe own-images, method dytox, images of 8×8 pixels, 3 epochs" in first.out
     assert "3 new classes (ant, bee, cat), 24 images to learn from, 6 held out." in first.out
     assert "model knows 3 classes, with 24 images to rehearse and 6 to measure by." in first.out
-    second = dytox("learn", "model", photos("two", 2, 5))
+    second = dytox("learn", "model", photos("two", 2, 5, each=15))
     assert "2 new classes ([red]elk, dog)" in second.out
     assert "Known already: cat; their images join the rehearsal." in second.out
+    assert "10 images are in the model already and are left out." in second.out
     assert "New model" not in second.out
     rows = [line.split() for line in second.out.splitlines() if "classes  " in line]
     assert [row[0] for row in rows] == ["known", "new", "all"]
     again = dytox("learn", "model", "two")
     assert again.code == 0
-    assert "has learned just these images: there is nothing left to do" in again.out
+    assert "has learned these images: there is nothing left to do" in again.out
     more = dytox("learn", "model", photos("three", 0, 1, each=15))
     assert "Known already: ant; their images join the rehearsal, and the model is refreshed" in more.out
 
@@ -222,3 +234,11 @@ def test_without_memory_it_predicts(dytox: Program, taught: Path, refused: Calla
     assert dytox("predict", "model", "one").code == 0
     assert dytox("info", "model").code == 0
     assert "has no memory" in refused("learn", "model", "one")
+
+
+def test_export_writes_one_file(dytox: Program, taught: Path, refused: Callable[..., str]) -> None:
+    outcome = dytox("export", "model", "--out", "model.pt2")
+    assert outcome.code == 0
+    assert "model.pt2: uint8 images (batch, 8, 8, 3) in, confidences (batch, 5) out" in outcome.out
+    assert Path("model.pt2").stat().st_size > 1000
+    assert "should end in .onnx" in refused("export", "model", "--out", "model.bin")

@@ -148,6 +148,35 @@ def test_the_same_folder_again_changes_nothing(
     assert not planned(model, photos("two", 0, 2, skip=20)).is_done
 
 
+def test_images_that_it_keeps_are_left_out(
+    photos: Photos, grow: Grow, model: Path, planned: Planned, tmp_path: Path
+) -> None:
+    """Somebody whose folder grows: the classes of last week are in it still."""
+    grow(photos("one", 0, 3))
+    folder = photos("one", 3, 4)  # in the same folder
+    plan = planned(model, folder)
+    learner = ContinualLearner.load(model)
+    assert plan.kept == len(learner.memory) + len(learner.held_out) == 39 + 12
+    held = {image.numpy().tobytes() for image in learner.held_out.images}
+    assert not held & {image.numpy().tobytes() for image in plan.learned.images}
+    assert plan.new == ["dog"]
+    lesson.learn(plan, Observer())
+    grow(photos("few", 0, 2, each=2, skip=20))
+    few = planned(model, photos("few", 0, 2, each=2, skip=20))
+    assert few.is_done
+
+
+def test_a_model_that_somebody_else_changed_is_not_overwritten(
+    photos: Photos, grow: Grow, model: Path, planned: Planned
+) -> None:
+    grow(photos("one", 0, 3))
+    plan = planned(model, photos("two", 3, 4))
+    grow(photos("three", 4, 5))
+    with pytest.raises(UserError, match="was changed by somebody else meanwhile"):
+        lesson.learn(plan, Observer())
+    assert ContinualLearner.load(model).classes_ == ["ant", "bee", "cat", "elk"]
+
+
 class Stopping(Observer):
     """Asks to stop after so many steps, or breaks down at a phase."""
 

@@ -68,8 +68,10 @@ def learn(
     )
     to = console()
     _announce(to, plan)
+    if plan.kept:
+        say(to, f"{plan.kept} images are in the model already and are left out.")
     if plan.is_done:
-        say(to, f"{model} has learned just these images: there is nothing left to do.")
+        say(to, f"{model} has learned these images: there is nothing left to do.")
     elif dry_run:
         say(to, f"It would take about {duration(measure.seconds(plan))}; nothing was changed.")
     else:

@@ -72,14 +72,16 @@ def forget(
 
     Example: dytox forget flowers/ tulip
     """
-    from dytox.growing.lesson import discard
+    from dytox.growing.lesson import discard, locked
     from dytox.learner import ContinualLearner
 
-    learner = ContinualLearner.load(model)
-    before = len(learner.memory) + len(learner.held_out)
-    learner.forget(*classes)
-    learner.save(model)
-    discard(model)
+    ContinualLearner.load(model)  # or there is nothing to lock
+    with locked(model):
+        learner = ContinualLearner.load(model)
+        before = len(learner.memory) + len(learner.held_out)
+        learner.forget(*classes)
+        learner.save(model)
+        discard(model)
     gone = before - len(learner.memory) - len(learner.held_out)
     left = f"{len(learner.classes_)} classes are left"
     say(console(), f"Removed {listed(sorted(set(classes)))} with {gone} images; {left}.")

@@ -15,7 +15,8 @@ def hold_out(samples: Samples, share: float, already: Samples) -> tuple[Samples,
 
     A class has at most MOST images held out, with those that it has already.
     """
-    learned, held = [], []
+    nothing = torch.empty(0, dtype=torch.int64)
+    learned, held = [nothing], [nothing]
     for label in samples.labels.unique().tolist():
         members = (samples.labels == label).nonzero().squeeze(1)
         shuffled = members[

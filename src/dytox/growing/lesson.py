@@ -6,7 +6,6 @@ goes on where it was cut off. They are dropped if the model, the images or the c
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer, Observers, State
 from dytox.errors import UserError
 from dytox.growing.measure import Row, right, rows
-from dytox.growing.plan import Plan
+from dytox.growing.plan import Plan, state_of
 from dytox.learner import ContinualLearner
 from dytox.runs import files, locks
 from dytox.runs.checkpoints import Checkpoints
@@ -51,7 +50,9 @@ def learn(plan: Plan, observer: Observer) -> list[Row]:
     if learner.config.runtime.threads is not None:
         torch.set_num_threads(learner.config.runtime.threads)
     before = right(learner, measured)
-    with _locked(path):
+    with locked(path):
+        if state_of(path) != plan.state:
+            raise UserError(f"{path} was changed by somebody else meanwhile: start again.")
         checkpoints, origin = Checkpoints(path / ".learning"), _origin(plan)
         start = _restore(learner, checkpoints, origin)
         observers = Observers([Keeper(checkpoints, origin), observer])
@@ -69,7 +70,8 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Within it no other process changes the model."""
     files.make_folder(path / ".learning")
     with locks.exclusive(path / ".learning" / "lock", f"The model {path}"):
         yield
@@ -77,15 +79,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _origin(plan: Plan) -> dict[str, Any]:
     """What a checkpoint belongs to."""
-    config = plan.path / "config.json"
-    model = hashlib.sha256(files.read(config)).hexdigest() if config.exists() else None
-    values = plan.learner.config.model_dump(exclude={"runtime"})
-    held = len(plan.held)
     return {
-        "model": model,
+        "model": plan.state,
         "images": plan.fingerprint,
-        "held": held,
-        "config": values,
+        "held": len(plan.held),
+        "config": plan.learner.config.model_dump(exclude={"runtime"}),
         "version": __version__,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from dytox.growing import source
 from dytox.growing.source import Source
 from dytox.learner import ContinualLearner, encoders
 from dytox.methods import registry
+from dytox.runs import files
 
 RECIPE = "own-images"
 PASSES = 20_000  # images looked at while a first folder is learned, where nobody says otherwise
@@ -35,7 +37,9 @@ class Plan:
     new: list[str]
     known: list[str]
     skipped: list[str]
+    kept: int  # images that it keeps already, and that are left out
     fingerprint: str
+    state: str | None  # of the model directory
 
     @property
     def is_first(self) -> bool:
@@ -46,7 +50,8 @@ class Plan:
     def is_done(self) -> bool:
         """Whether the model has learned just these images."""
         history = self.learner.history
-        return bool(history) and history[-1].get("fingerprint") == self.fingerprint
+        same = bool(history) and history[-1].get("fingerprint") == self.fingerprint
+        return same or not len(self.learned)
 
 
 def make(
@@ -66,7 +71,7 @@ def make(
     """
     if not 0 <= held_out < 1:
         raise UserError(f"The share to hold out must be at least 0 and below 1, not {held_out}.")
-    found = source.find(folder)
+    found, state = source.find(folder), state_of(path)
     if (path / "config.json").exists():
         if any(each is not None for each in (recipe, method, encoder)):
             raise UserError(f"{path} is a model already: recipe, method and encoder are for a new one.")
@@ -79,10 +84,29 @@ def make(
             encoders.put(weights, learner.method, learner.size)
     pictures = source.read(found, learner.size)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
-    learned, held = hold_out(samples, held_out, learner.held_out)
-    known = [name for name in learner.class_names if name in set(pictures.names)]
-    learner.refuse(new, learned.between(0, len(learner.class_names)))
-    return Plan(path, learner, learned, held, new, known, pictures.skipped, pictures.fingerprint())
+    fresh = learner.fresh(samples)
+    learned, held = hold_out(fresh, held_out, learner.held_out)
+    old = learned.between(0, len(learner.class_names))
+    if len(fresh):
+        learner.refuse(new, old)
+    return Plan(
+        path=path,
+        learner=learner,
+        learned=learned,
+        held=held,
+        new=new,
+        known=[learner.class_names[label] for label in old.labels.unique().tolist()],
+        skipped=pictures.skipped,
+        kept=len(samples) - len(fresh),
+        fingerprint=pictures.fingerprint(),
+        state=state,
+    )
+
+
+def state_of(path: Path) -> str | None:
+    """Another for every state of a model directory; None where there is none."""
+    config = path / "config.json"
+    return hashlib.sha256(files.read(config)).hexdigest() if config.exists() else None
 
 
 def choose(

@@ -16,6 +16,7 @@ from dytox.config import Config
 from dytox.data import inputs
 from dytox.data.exemplars import Exemplars
 from dytox.data.inputs import Images
+from dytox.data.names import tidy
 from dytox.data.samples import Samples
 from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
@@ -72,6 +73,12 @@ class Classifier:
     def classes_(self) -> list[str]:
         """The names of the classes, in the order in which they were learned."""
         return list(self.class_names)
+
+    def place(self, name: str) -> int:
+        """The place of a class among those it knows."""
+        if tidy(name) not in self.class_names:
+            raise unknown("class", name, self.class_names)
+        return self.class_names.index(tidy(name))
 
     def get_params(self) -> dict[str, Any]:
         """Every value of the config under its full key, as in {"training.epochs": 100}."""
@@ -133,11 +140,7 @@ class Classifier:
     def evaluate(self, images: Any, labels: ArrayLike | None = None) -> Assessment:
         """How it does on labelled images of classes it knows, as for `learn`."""
         pixels, names = inputs.labelled(images, labels, self.size)
-        for name in names:
-            if name not in self.class_names:
-                raise unknown("class", name, self.class_names)
-        place = {name: label for label, name in enumerate(self.class_names)}
-        return self.assess(Samples(pixels, torch.tensor([place[name] for name in names])))
+        return self.assess(Samples(pixels, torch.tensor([self.place(name) for name in names])))
 
     def score(self, images: Any, labels: ArrayLike | None = None) -> float:
         """The share of images that is right, between 0 and 1, as scikit-learn's classifiers have it."""
@@ -198,7 +201,8 @@ class Classifier:
             loaded.temperature = saved.description["temperature"]
             loaded.history = saved.history
         except Exception as error:  # whatever a description holds, it is a description and no program
-            reason = str(error).rstrip(".") if isinstance(error, UserError) else repr(error)
+            said = isinstance(error, UserError | ValueError)
+            reason = str(error).rstrip(".") if said else f"its parts do not fit each other, {error!r}"
             raise UserError(f"The model in {path} cannot be used: {reason}.") from None
         return loaded
 

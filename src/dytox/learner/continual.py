@@ -28,7 +28,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.loop import learn
 from dytox.engine.observer import Observer, State
 from dytox.engine.phase import freeze
-from dytox.errors import UserError, unknown
+from dytox.errors import UserError
 from dytox.learner import encoders
 from dytox.learner.classifier import Classifier
 from dytox.memory.quota import exemplars_per_share
@@ -92,7 +92,7 @@ class ContinualLearner(Classifier):
         """
         pixels, names = inputs.labelled(images, labels, self.size)
         samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
-        learned, held = hold_out(samples, held_out, self.held_out)
+        learned, held = hold_out(self.fresh(samples), held_out, self.held_out)
         self.learn_task(learned, new, held_out=held, observer=observer)
 
     def sorted_in(self, pixels: Tensor, names: Sequence[str]) -> tuple[Samples, list[str]]:
@@ -101,6 +101,13 @@ class ContinualLearner(Classifier):
         check(new, self.class_names)
         place = {name: label for label, name in enumerate([*self.class_names, *new])}
         return Samples(pixels, torch.tensor([place[name] for name in names])), new
+
+    def fresh(self, samples: Samples) -> Samples:
+        """Without images that it keeps already: those held out would no longer be, if they were learned."""
+        kept = torch.cat([self.memory.samples.images, self.held_out.images])
+        seen = {image.numpy().tobytes() for image in kept}
+        places = [place for place, image in enumerate(samples.images) if image.numpy().tobytes() not in seen]
+        return samples.take(torch.tensor(places, dtype=torch.int64))
 
     def learn_task(
         self,
@@ -134,7 +141,7 @@ class ContinualLearner(Classifier):
         held = Samples.concatenate([self.held_out, held_out]) if held_out is not None else self.held_out
         if len(held):
             found = scores(lesson.method, held.images, self.world)
-            self.temperature = calibration.temperature(found, held.labels)
+            self.temperature = calibration.temperature(found, held.labels)  # nothing can fail from here on
         self.method, self.memory, self.held_out = lesson.method, lesson.memory, held
         if self.method.needs_all_images:
             self.earlier = lesson.samples("all")
@@ -185,10 +192,7 @@ class ContinualLearner(Classifier):
 
     def forget(self, *names: str) -> None:
         """Removes classes: their outputs and their images. What the shared weights learned of them stays."""
-        for name in names:
-            if name not in self.class_names:
-                raise unknown("class", name, self.class_names)
-        places = sorted({self.class_names.index(name) for name in names})
+        places = sorted({self.place(name) for name in names})
         if len(places) == len(self.class_names):
             raise UserError("Nothing would be left of this model: delete its directory instead.")
         method = copy.deepcopy(self.method)
@@ -199,13 +203,14 @@ class ContinualLearner(Classifier):
         gone = [int(np.searchsorted(ends, place, side="right")) for place in places]
         left = [size - gone.count(task) for task, size in enumerate(self.increments)]
         self.increments = [size for size in left if size]
-        self.class_names = [name for name in self.class_names if name not in names]
+        forgotten = {self.class_names[place] for place in places}
+        self.class_names = [name for name in self.class_names if name not in forgotten]
         self.memory = self.memory.without(places, renumber=True)
         self.held_out = self.held_out.without(places)
         self.earlier = None if self.earlier is None else self.earlier.without(places)
         for entry in self.history:
             for key in ("classes", "known_classes"):
-                entry[key] = [name for name in entry.get(key, []) if name not in names]
+                entry[key] = [name for name in entry.get(key, []) if name not in forgotten]
         finished = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self.history.append({"forgotten": len(places), "finished": finished})
 
