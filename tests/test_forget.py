@@ -15,7 +15,7 @@ from dytox.config import Config
 from dytox.data.samples import Samples
 from dytox.errors import UserError
 
-NAMES = ["ant", "bee", "cat", "dog", "elk", "fox"]
+NAMES = ["ant", "butterfly", "cat", "dog", "elk", "fox"]
 VARIANTS = {
     "tokens and heads": {},
     "tokens, one head": {"method": {"independent_heads": False}},
@@ -99,10 +99,10 @@ def test_nothing_of_the_class_is_left(learner: ContinualLearner, tmp_path: Path)
     own = {each.numpy().tobytes() for each in samples.images[samples.labels == 1]}
     own |= {each.numpy().tobytes() for each in learner.held_out.images[learner.held_out.labels == 1]}
     row = learner.method.model.heads.linears()[0].weight[1].clone()
-    learner.forget("bee")
+    learner.forget("butterfly")
     learner.save(tmp_path)
     everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert b"bee" not in everything
+    assert b"butterfly" not in everything
     for image in own:
         assert image not in everything
     assert row.numpy().tobytes() not in everything
@@ -145,7 +145,7 @@ def test_it_learns_on_afterwards_and_the_class_may_come_back(
     for each in (learner, again):
         each.learn(samples.images, ["gnu"] * len(samples))
         each.learn(made(3, 4).images, ["dog"] * 12)
-        assert each.classes_ == ["bee", "cat", "elk", "fox", "gnu", "dog"]
+        assert each.classes_ == ["butterfly", "cat", "elk", "fox", "gnu", "dog"]
         assert each.increments == [2, 2, 1, 1]
     images = made(0, 6).images
     assert torch.equal(logits(learner, images), logits(again, images))
@@ -155,8 +155,8 @@ def test_it_learns_on_afterwards_and_the_class_may_come_back(
 
 def test_a_model_with_gaps_can_be_refreshed(learner: ContinualLearner, made: Make) -> None:
     learner.forget("dog", "ant")
-    learner.learn(made(1, 2).images, ["bee"] * 12)
-    assert learner.classes_ == ["bee", "cat", "elk", "fox"]
+    learner.learn(made(1, 2).images, ["butterfly"] * 12)
+    assert learner.classes_ == ["butterfly", "cat", "elk", "fox"]
     assert learner.predict_proba(made(0, 6).images).shape == (72, 4)
 
 
@@ -174,8 +174,8 @@ def test_every_method_forgets(tiny: Tiny, made: Make, method: str) -> None:
 
 
 def test_what_cannot_be_forgotten(learner: ContinualLearner) -> None:
-    with pytest.raises(UserError, match="Unknown class 'bees': did you mean 'bee'"):
-        learner.forget("ant", "bees")
+    with pytest.raises(UserError, match="Unknown class 'butterflys': did you mean 'butterfly'"):
+        learner.forget("ant", "butterflys")
     with pytest.raises(UserError, match="Nothing would be left"):
         learner.forget(*NAMES)
     assert learner.classes_ == NAMES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import json
 import shutil
 import struct
@@ -16,16 +17,19 @@ import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from dytox import ContinualLearner
+from dytox.cli.models import _show
 from dytox.config import Config
 from dytox.data.samples import Samples
 from dytox.errors import UserError
+from dytox.growing.description import describe
 from dytox.runs import sealed, tensor_file
 
 KIND = "dytox model"
 MANY = settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -97,6 +101,7 @@ def try_out(model: Path) -> None:
         images = torch.zeros(2, 3, learner.size, learner.size, dtype=torch.uint8)
         assert len(learner.predict(images)) == 2
         assert learner.predict_proba(images).shape == (2, len(learner.classes_))
+        _show(Console(file=io.StringIO()), describe(model))
         if len(learner.held_out):
             learner.assess(learner.held_out)
             learner.threshold(0.05)
@@ -104,7 +109,9 @@ def try_out(model: Path) -> None:
         assert "\n" not in str(error)  # noqa: PT017
     assert set(model.parent.rglob("*")) == names
     assert not {
-        name for name in set(sys.modules) - modules if not name.startswith(("torch", "dytox", "sympy"))
+        name
+        for name in set(sys.modules) - modules
+        if not name.startswith(("torch", "dytox", "sympy", "rich"))
     }
 
 
@@ -176,6 +183,16 @@ def test_any_part_of_a_safetensors_header_may_be_another(
     text = json.dumps(header).encode()
     size = data.draw(st.sampled_from([len(text), len(text), len(text), 0, 2**63, len(text) - 1]))
     reseal(model, role, struct.pack("<Q", size) + text + body)
+    try_out(model)
+
+
+@MANY
+@given(data=st.data())
+def test_any_value_of_the_history_may_be_another(good: Path, tmp_path: Path, data: st.DataObject) -> None:
+    model = shutil.copytree(good, tmp_path / "model", dirs_exist_ok=True)
+    history = json.loads(next(model.glob("history-*")).read_bytes())
+    way = data.draw(st.sampled_from([path for path in places(history) if path]))
+    reseal(model, "history", json.dumps(changed(history, way, data.draw(VALUES))).encode())
     try_out(model)
 
 

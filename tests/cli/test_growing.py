@@ -79,7 +79,7 @@ def test_learn_says_what_it_does(dytox: Program, photos: Photos) -> None:
     second = dytox("learn", "model", photos("two", 2, 5, each=15))
     assert "2 new classes ([red]elk, dog)" in second.out
     assert "Known already: cat; their images join the rehearsal." in second.out
-    assert "10 images are in the model already and are left out." in second.out
+    assert "10 images that the model has already, left out." in second.out
     assert "New model" not in second.out
     rows = [line.split() for line in second.out.splitlines() if "classes  " in line]
     assert [row[0] for row in rows] == ["known", "new", "all"]
@@ -192,7 +192,7 @@ def test_info_shows_what_there_is(dytox: Program, taught: Path) -> None:
 def test_forget_says_what_it_does_not_do(dytox: Program, taught: Path, refused: Callable[..., str]) -> None:
     outcome = dytox("forget", "model", "bee", "dog")
     assert outcome.code == 0
-    assert "Removed bee, dog with 20 images; 3 classes are left." in outcome.out
+    assert "Removed bee, dog with 20 images; 3 classes left." in outcome.out
     assert "are not unlearned" in outcome.out
     assert ContinualLearner.load("model").classes_ == ["ant", "cat", "[red]elk"]
     assert "forgot 2 classes" in dytox("info", "model").out

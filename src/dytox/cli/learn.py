@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from dytox.cli.catalogue import SetOption
-from dytox.cli.output import console, duration, finish, listed, say, table
+from dytox.cli.output import console, counted, duration, finish, listed, say, table
 
 if TYPE_CHECKING:
     from dytox.growing.measure import Row
@@ -69,7 +69,7 @@ def learn(
     to = console()
     _announce(to, plan)
     if plan.kept:
-        say(to, f"{plan.kept} images are in the model already and are left out.")
+        say(to, f"{counted(plan.kept, 'image')} that the model has already, left out.")
     if plan.is_done:
         say(to, f"{model} has learned these images: there is nothing left to do.")
     elif dry_run:
@@ -83,8 +83,8 @@ def learn(
         learner = plan.learner
         say(
             to,
-            f"{model} knows {len(learner.classes_)} classes, with {len(learner.memory)} images to rehearse "
-            f"and {len(learner.held_out)} to measure by.",
+            f"{model} knows {counted(len(learner.classes_), 'class')}, with "
+            f"{counted(len(learner.memory), 'image')} to rehearse and {len(learner.held_out)} to measure by.",
         )
     finish(plan.skipped)
 
@@ -98,9 +98,9 @@ def _announce(to: Console, plan: Plan) -> None:
             f"{learner.size}×{learner.size} pixels, {config.training.epochs} epochs of batches of "
             f"{config.training.batch}, memory for {config.memory.size:,} images.",
         )
-    images = f"{len(plan.learned)} images to learn from, {len(plan.held)} held out"
+    images = f"{counted(len(plan.learned), 'image')} to learn from, {len(plan.held)} held out"
     if plan.new:
-        say(to, f"{len(plan.new)} new classes ({listed(plan.new)}), {images}.")
+        say(to, f"{counted(len(plan.new), 'new class')} ({listed(plan.new)}), {images}.")
     if plan.known:
         joined = f"Known already: {listed(plan.known)}; their images join the rehearsal"
         say(to, f"{joined}." if plan.new else f"{joined}, and the model is refreshed: {images}.")

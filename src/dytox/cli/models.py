@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from dytox.cli.learn import ModelArgument
-from dytox.cli.output import console, listed, say, table, volume
+from dytox.cli.output import console, counted, listed, say, table, volume
 from dytox.cli.predict import JsonOption
 
 if TYPE_CHECKING:
@@ -33,16 +33,11 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def _show(to: Console, found: Description) -> None:
-    say(
-        to,
-        f"{found.path}: {found.classes} classes in {len(found.tasks)} tasks, recipe {found.recipe}, method "
-        f"{found.method}, images of {found.image_size}×{found.image_size} pixels.",
-    )
-    say(
-        to,
-        f"{found.parameters:,} parameters; {found.memory_images} images to rehearse, {found.held_out_images} "
-        f"held out; {volume(found.bytes)} in all.\n",
-    )
+    knows = f"{counted(found.classes, 'class')} in {counted(len(found.tasks), 'task')}"
+    made = f"recipe {found.recipe}, method {found.method}"
+    say(to, f"{found.path}: {knows}, {made}, images of {found.image_size}×{found.image_size} pixels.")
+    kept = f"{counted(found.memory_images, 'image')} to rehearse, {found.held_out_images} held out"
+    say(to, f"{found.parameters:,} parameters; {kept}; {volume(found.bytes)} in all.\n")
     rows = [
         (
             f"Task {each.task}",
@@ -55,11 +50,21 @@ def _show(to: Console, found: Description) -> None:
     ]
     table(to, ["Task", "Classes", "Learned", "weights", "images"], rows)
     for entry in found.history:
-        if "forgotten" in entry:
-            say(to, f"{entry['finished'][:10]}: forgot {entry['forgotten']} classes")
-        else:
-            what = "new classes" if entry.get("classes") else "more of known classes"
-            say(to, f"{entry['finished'][:10]}: {entry['images']} images, {what}, {entry['machine']}")
+        say(to, f"{entry['finished'][:10]}: {_event(entry)}")
+
+
+def _event(entry: dict[str, Any]) -> str:
+    """What happened to a model once."""
+    if "forgotten" in entry:
+        return f"forgot {counted(entry['forgotten'], 'class')}"
+    what = (
+        "new classes"
+        if entry["classes"]
+        else "of known classes"
+        if entry["known_classes"]
+        else "forgotten since"
+    )
+    return f"{counted(entry['images'], 'image')}, {what}, {entry['machine']}"
 
 
 def forget(
@@ -83,8 +88,8 @@ def forget(
         learner.save(model)
         discard(model)
     gone = before - len(learner.memory) - len(learner.held_out)
-    left = f"{len(learner.classes_)} classes are left"
-    say(console(), f"Removed {listed(sorted(set(classes)))} with {gone} images; {left}.")
+    left = counted(len(learner.classes_), "class")
+    say(console(), f"Removed {listed(sorted(set(classes)))} with {counted(gone, 'image')}; {left} left.")
     say(
         console(),
         "The weights that all classes share are not unlearned: what they took from those images is still in "

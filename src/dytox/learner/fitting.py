@@ -27,9 +27,24 @@ def config_of(saved: SavedModel, trusted: str | None = None) -> Config:
     _check_description(about)
     _check_weights(config, about["structure"], saved.model)
     _check_memory(saved.memory or {}, config.data.image_size, len(about["classes"]))
-    if not all(isinstance(entry, dict) for entry in saved.history):
+    if not all(_is_event(entry) for entry in saved.history):
         raise ValueError("its history is none")
     return config
+
+
+def _is_event(entry: Any) -> bool:
+    match entry:
+        case {"forgotten": int(), "finished": str()}:
+            return True
+        case {
+            "classes": [*names],
+            "known_classes": [*others],
+            "images": int(),
+            "machine": str(),
+            "finished": str(),
+        }:
+            return all(isinstance(name, str) for name in [*names, *others])
+    return False
 
 
 def _check_description(about: Mapping[str, Any]) -> None:
