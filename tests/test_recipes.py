@@ -25,6 +25,7 @@ SCENARIOS = [
     "own-images",
 ]
 METHODS = ["dytox", "finetune", "joint", "replay"]
+VARIANTS = ["dytox-plus", "dytox-plus-plus"]
 
 OWN = """\
 about: two digits at a time, only four of them
@@ -47,7 +48,7 @@ def own(tmp_path: Path) -> Path:
 def test_all_presets_of_the_issue_are_there_and_say_what_they_are() -> None:
     assert sorted(recipes.scenarios()) == SCENARIOS
     assert set(METHODS) <= set(recipes.methods())
-    assert set(recipes.methods()) == set(registry.BUILT_IN)
+    assert set(recipes.methods()) >= {*registry.BUILT_IN, *VARIANTS}
     for about in [*recipes.scenarios().values(), *recipes.methods().values()]:
         assert about
         assert "\n" not in about
@@ -111,6 +112,20 @@ def test_the_short_cifar_presets(
     assert config.scenario.order == 1
     assert (config.scenario.classes, config.scenario.increment) == (classes, increment)
     assert config.data.dataset == "cifar100"
+
+
+@pytest.mark.parametrize("recipe", SCENARIOS)
+def test_dytox_plus_is_dytox_with_mixup_and_plus_plus_has_asam_too(recipe: str) -> None:
+    dytox, plus, plus_plus = (recipes.compose(recipe, method=name) for name in ("dytox", *VARIANTS))
+    assert plus.augment.mixup == plus_plus.augment.mixup == 0.8
+    assert (plus_plus.sam.rho, plus_plus.sam.adaptive) == (3.0, True)
+    assert (plus_plus.sam.skip_first, plus_plus.sam.phases) == (True, ["train"])
+    assert plus.loss.label_smoothing == 0.0
+    unmixed = plus.augment.model_copy(update={"mixup": 0.0})
+    assert plus.model_copy(update={"augment": unmixed}) == dytox
+    assert plus_plus.model_copy(update={"augment": unmixed, "sam": dytox.sam}) == dytox
+    assert recipes.compose(recipe, method="dytox+") == plus
+    assert recipes.compose(recipe, method="dytox++") == plus_plus
 
 
 def test_the_digits() -> None:

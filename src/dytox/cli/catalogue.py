@@ -40,10 +40,12 @@ def methods() -> None:
 
     Example: dytox methods
     """
+    from dytox import recipes
     from dytox.methods.registry import find, places
 
     found = [(name, find(name)) for name in places()]
     rows = [(name, each.summary + (each.cannot and f"; cannot {each.cannot}")) for name, each in found]
+    rows += [each for each in recipes.methods().items() if each[0] not in places()]
     _table(["method", "what it does, and what it cannot do"], rows)
 
 

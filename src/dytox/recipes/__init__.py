@@ -99,6 +99,7 @@ def _read_own(path: Path) -> dict[str, Any]:
 
 
 def _method_preset(name: str) -> dict[str, Any]:
+    name = name.replace("+", "-plus")  # dytox++ is what the paper calls dytox-plus-plus
     if name in _names("methods"):
         return _read("methods", name)
     return {"extends": "transformer", "config": {"method": {"name": name}}}  # of another package
