@@ -154,7 +154,8 @@ def test_an_unknown_key_is_named_in_full_with_the_nearest_known_one(
         ),
         (
             {"memory": {"selection": "herd"}},
-            "memory.selection should be 'herding', 'closest', 'furthest' or 'random', not 'herd'.",
+            "memory.selection should be 'herding', 'closest', 'furthest' or 'random', not 'herd': "
+            "did you mean 'herding'?",
         ),
         (
             {"scenario": {"order": "mine"}},

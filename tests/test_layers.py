@@ -24,7 +24,7 @@ LAYERS = [
     {"engine"},
     {"methods"},
     {"learner"},
-    {"experiments", "report", "growing", "export", "hub", "bench"},
+    {"experiments", "report", "growing", "export", "hub", "bench", "installation"},
     {"cli"},
 ]
 HEIGHT = {unit: height for height, units in enumerate(LAYERS) for unit in units}

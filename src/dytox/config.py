@@ -8,6 +8,7 @@ The defaults are the paper's, for CIFAR-100.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -259,7 +260,13 @@ def _explain(schema: type[BaseModel], error: ValidationError, prefix: str) -> Us
     here = [each for each in errors if _follow(schema, each["loc"])[1] == path]  # each type it might have
     wanted = dict.fromkeys(each["msg"].split(" should ")[-1].split(" after ")[0] for each in here)
     what = " or ".join(wanted).replace(" or be ", " or ")
-    return UserError(f"Config key {key} should {what}, not {here[-1]['input']!r}.")
+    value = here[-1]["input"]
+    named = [
+        name for each in here for name in re.findall(r"'(.+?)'", each.get("ctx", {}).get("expected", ""))
+    ]
+    near = difflib.get_close_matches(value, named, n=1) if isinstance(value, str) else []
+    hint = f": did you mean {near[0]!r}?" if near else "."
+    return UserError(f"Config key {key} should {what}, not {value!r}{hint}")
 
 
 def _unknown_key(key: str, name: str, known: list[str]) -> UserError:

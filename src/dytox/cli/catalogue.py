@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from dytox.cli.options import MethodOption, RecipeArgument, SetOption
 from dytox.cli.output import console
-
-RecipeArgument = Annotated[
-    str,
-    typer.Argument(
-        help="A recipe's name (see `dytox recipes`), or a YAML file of the same form.", metavar="RECIPE"
-    ),
-]
-MethodOption = Annotated[str, typer.Option("--method", "-m", help="A method (see `dytox methods`).")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", "-s", metavar="KEY=VALUE", help="Override a key, as in training.epochs=50. Repeatable."
-    ),
-]
 
 
 def recipes() -> None:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from dytox.cli.catalogue import SetOption
+from dytox.cli.options import SetOption
 from dytox.cli.output import console, counted, duration, finish, listed, say, table
 
 if TYPE_CHECKING:
     from dytox.growing.measure import Row
     from dytox.growing.plan import Plan
-
-ModelArgument = Annotated[Path, typer.Argument(help="A model directory.", metavar="MODEL")]
 
 
 def learn(

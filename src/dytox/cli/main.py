@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dytox import __version__
-from dytox.cli import catalogue, launch, learn, models, paper, predict, report, training
+from dytox.cli import catalogue, doctor, launch, learn, models, paper, predict, report, training
 from dytox.cli.output import console, say
 from dytox.errors import UserError
 
@@ -16,25 +16,30 @@ app = typer.Typer(
     name="dytox",
     help="Continual image classification: teach a model new classes, task after task, and keep the old ones.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
-app.command("train")(training.train)
-app.command("resume")(training.resume)
-app.command("learn")(learn.learn)
-app.command("predict")(predict.predict)
-app.command("evaluate")(predict.evaluate)
-app.command("info")(models.info)
-app.command("forget")(models.forget)
-app.command("export")(models.export)
-app.command("push")(models.push)
-app.command("pull")(models.pull)
-app.command("report")(report.report)
-app.command("paper")(paper.paper)
-app.command("recipes")(catalogue.recipes)
-app.command("methods")(catalogue.methods)
-app.command("show")(catalogue.show)
+OWN = "Your own model"
+EXPERIMENTS = "Experiments"
+HERE = "What there is"
+
+app.command("learn", rich_help_panel=OWN)(learn.learn)
+app.command("predict", rich_help_panel=OWN)(predict.predict)
+app.command("evaluate", rich_help_panel=OWN)(predict.evaluate)
+app.command("info", rich_help_panel=OWN)(models.info)
+app.command("forget", rich_help_panel=OWN)(models.forget)
+app.command("export", rich_help_panel=OWN)(models.export)
+app.command("push", rich_help_panel=OWN)(models.push)
+app.command("pull", rich_help_panel=OWN)(models.pull)
+app.command("train", rich_help_panel=EXPERIMENTS)(training.train)
+app.command("resume", rich_help_panel=EXPERIMENTS)(training.resume)
+app.command("report", rich_help_panel=EXPERIMENTS)(report.report)
+app.command("paper", rich_help_panel=EXPERIMENTS)(paper.paper)
+app.command("recipes", rich_help_panel=HERE)(catalogue.recipes)
+app.command("methods", rich_help_panel=HERE)(catalogue.methods)
+app.command("show", rich_help_panel=HERE)(catalogue.show)
+app.command("doctor", rich_help_panel=HERE)(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from dytox.cli.learn import ModelArgument
+from dytox.cli.options import JsonOption, ModelArgument
 from dytox.cli.output import console, counted, listed, say, table, volume
-from dytox.cli.predict import JsonOption
 
 if TYPE_CHECKING:
     from dytox.growing.description import Description

@@ -15,15 +15,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from dytox.cli.learn import ModelArgument
+from dytox.cli.options import JsonOption, ModelArgument
 from dytox.cli.output import console, finish, say, table
 from dytox.errors import UserError
 
 if TYPE_CHECKING:
     from dytox.growing.predictions import Prediction
     from dytox.learner.assessment import Assessment
-
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 def predict(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dytox.cli import launch
-from dytox.cli.catalogue import MethodOption, RecipeArgument, SetOption
+from dytox.cli.options import MethodOption, RecipeArgument, SetOption
 from dytox.cli.output import console
 from dytox.errors import UserError
 
