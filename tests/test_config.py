@@ -173,7 +173,7 @@ def test_a_wrong_value_is_named_with_its_key_and_what_would_be_right(
 
 def test_a_value_in_place_of_a_section_is_told_the_sections_keys() -> None:
     assert refused({"sam": 3}) == (
-        "Config key sam is a section with the keys rho, adaptive, skip_first, phases, not 3."
+        "Config key sam is a section with the keys rho, adaptive, skip_first, phases, every, reuse, not 3."
     )
     assert refused({"augment": {"randaugment": True}}).startswith(
         "Config key augment.randaugment is a section"

@@ -160,6 +160,8 @@ class SamConfig(Section):
     adaptive: bool = True  # ASAM
     skip_first: bool = True  # not in the first task
     phases: list[str] = ["train"]
+    every: int = Field(1, gt=0)  # > 1: LookSAM, the perturbation is computed every so many steps
+    reuse: float = Field(0.7, ge=0)  # LookSAM's α, the weight of what was found, at the steps between
 
 
 class MethodConfig(BaseModel):

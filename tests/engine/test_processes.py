@@ -32,11 +32,12 @@ TINY = [
 EXACT = [*TINY, "runtime.precision=fp64", "augment.mixup=0.8", "model.drop_path=0.3"]
 VARIANTS = {
     "mixup": EXACT,
-    "repeats-asam": [
+    "repeats-looksam": [
         *EXACT,
         "training.repeats=3",
         "training.batch=50",
         "sam.rho=0.5",
+        "sam.every=2",
         "sam.skip_first=false",
     ],
     "shares": [*EXACT, "memory.shares=2", "augment.flip=0.5"],

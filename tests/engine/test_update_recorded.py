@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy, gelu
 
 from dytox import DyTox
 from dytox.config import Config, PhaseConfig, SamConfig
 from dytox.data.loader import Batch
+from dytox.engine.looksam import LookSam
 from dytox.engine.method import Method
 from dytox.engine.phase import set_learning
 from dytox.engine.update import Update
@@ -104,3 +106,55 @@ def test_sharpness_aware_steps(recorded, name, rho, adaptive):
         update(Batch.plain(data["input"][step], data["target"][step]))
         for key, weight in method.model.layers.state_dict().items():
             torch.testing.assert_close(weight, data[f"after{step + 1}.{key}"], atol=1e-6, rtol=1e-5)
+
+
+def test_looksam_of_every_step_is_sam(recorded):
+    """Its own path with k = 1, step by step, against the recording of SAM."""
+    data = recorded("sam")
+    method = CrossEntropy(Config())
+    method.model.layers.load_state_dict(recorded("sam", "before."))
+    set_learning(method, [method.model])
+    sam = SamConfig(rho=0.05, adaptive=False, every=1)
+    update = Update(method, phase(0.01), sam)
+    assert update.looksam is None
+    update.looksam = LookSam(update.parameters, sam)
+    for step in range(3):
+        update(Batch.plain(data["input"][step], data["target"][step]))
+    for key, weight in method.model.layers.state_dict().items():
+        torch.testing.assert_close(weight, data[f"after3.{key}"], atol=1e-6, rtol=1e-5)
+
+
+def test_looksam_between_two_perturbations(recorded):
+    """g + α ‖g‖ g_v / ‖g_v‖, worked out beside it from the gradients themselves; then SAM's step again."""
+    data = recorded("sam")
+    method = CrossEntropy(Config()).double()
+    set_learning(method, [method.model])
+    names = [name for name, _ in method.model.named_parameters()]
+    weights = torch.cat([each.detach().flatten() for each in method.model.parameters()])
+
+    def gradient(at: torch.Tensor, step: int) -> torch.Tensor:
+        at = at.clone().requires_grad_()
+        sizes = [each.numel() for each in method.model.parameters()]
+        shapes = [each.shape for each in method.model.parameters()]
+        parts = [each.view(shape) for each, shape in zip(at.split(sizes), shapes, strict=True)]
+        images = data["input"][step].double()
+        output = functional_call(method.model, dict(zip(names, parts, strict=True)), (images,))
+        return torch.autograd.grad(cross_entropy(output.logits, data["target"][step]), at)[0]
+
+    def sharp(at: torch.Tensor, step: int) -> torch.Tensor:
+        g = gradient(at, step)
+        return gradient(at + 0.5 * g / g.norm(), step)
+
+    sgd = {"name": "sgd", "momentum": 0.0, "weight_decay": 0.0}
+    one = PhaseConfig(lr=0.2, lr_reference_batch=None, optimizer=sgd)
+    update = Update(method, one, SamConfig(rho=0.5, adaptive=False, every=2, reuse=0.6))
+    g, g_s = gradient(weights, 0), sharp(weights, 0)
+    g_v = g_s - (g_s @ g) / g.norm() * g / g.norm()
+    first = weights - 0.2 * g_s
+    g = gradient(first, 1)
+    second = first - 0.2 * (g + 0.6 * g.norm() * g_v / g_v.norm())
+    third = second - 0.2 * sharp(second, 2)
+    for step, expected in enumerate((first, second, third)):
+        update(Batch.plain(data["input"][step].double(), data["target"][step]))
+        found = torch.cat([each.detach().flatten() for each in method.model.parameters()])
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=0)

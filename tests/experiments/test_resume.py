@@ -164,10 +164,10 @@ def test_every_method_can_be_resumed(
 def test_all_options_that_draw_numbers_can_be_resumed(
     tmp_path: Path, tiny_run: Tiny, straight: Any, result: Result, steps: int
 ) -> None:
-    """MixUp, ASAM, RandAugment, repeated augmentation, shares of the memory, sgd, clipping, smoothing."""
+    """MixUp, LookSAM, RandAugment, repeated augmentation, shares of the memory, sgd, clipping, smoothing."""
     config = tiny_run(
         augment={"mixup": 0.8, "randaugment": {"operations": 2}},
-        sam={"rho": 0.5},
+        sam={"rho": 0.5, "every": 3},
         training={"repeats": 3, "clip_norm": 1.0, "optimizer": {"name": "sgd", "weight_decay": 0.01}},
         memory={"size": 24, "shares": 2, "selection": "random"},
         loss={"label_smoothing": 0.1},

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from dytox.config import OptimizerConfig, PhaseConfig, SamConfig
 from dytox.data.loader import Batch
 from dytox.engine.distributed import World
+from dytox.engine.looksam import LookSam, gradients
 from dytox.engine.method import Method
 from dytox.engine.precision import Scaler, autocast
 from dytox.losses import Term
 
-SCALER = -1  # its place among the optimiser's parameters, in the state
+SCALER, LOOKSAM = -1, -2  # their places among the optimiser's parameters, in the state
 
 
 def make_optimizer(
@@ -50,6 +51,7 @@ class Update:
         self.scaler = Scaler(method)
         self.parameters = [p for p in method.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(self.parameters, phase.optimizer, phase.effective_lr)
+        self.looksam = LookSam(self.parameters, sam) if sam is not None and sam.every > 1 else None
 
     def set_lr(self, lr: float) -> None:
         """The learning rate from now on."""
@@ -63,9 +65,7 @@ class Update:
         """
         means = self._gradients(batch)
         if self.sam is not None:
-            self.scaler.unscale_between(self.parameters)
-            with self._perturbed(self.sam), self._buffers_kept():
-                self._gradients(batch)
+            self._sharpen(batch, self.sam)
         if self.phase.clip_norm is not None:
             self.scaler.unscale(self.optimizer)
             nn.utils.clip_grad_norm_(self.parameters, self.phase.clip_norm)
@@ -83,15 +83,29 @@ class Update:
         self.scaler.scale(loss).backward()
         return {name: mean.detach() for name, mean in {**means, "total": total}.items()}
 
+    def _sharpen(self, batch: Batch, sam: SamConfig) -> None:
+        """Gradients where the loss nearby is worst, or what LookSAM takes them to be."""
+        if self.looksam is None or self.looksam.due():
+            self.scaler.unscale_between(self.parameters)
+            plain = gradients(self.parameters)
+            with self._perturbed(sam), self._buffers_kept():
+                self._gradients(batch)
+            if self.looksam is not None:
+                self.looksam.keep(plain)
+        else:
+            self.looksam.add()
+        if self.looksam is not None:
+            self.looksam.steps += 1
+
     @contextmanager
     def _perturbed(self, sam: SamConfig) -> Iterator[None]:
         """At the weights where the loss nearby is worst to first order: w + ρ T²g / ‖T g‖, T = |w| or 1."""
         with torch.no_grad():
             before = [p.clone() for p in self.parameters]
-            gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
+            plain = gradients(self.parameters)
             scales = [p.abs() if sam.adaptive else torch.ones_like(p) for p in self.parameters]
-            norm = torch.stack([(t * g).norm() for t, g in zip(scales, gradients, strict=True)]).norm()
-            for p, t, g in zip(self.parameters, scales, gradients, strict=True):
+            norm = torch.stack([(t * g).norm() for t, g in zip(scales, plain, strict=True)]).norm()
+            for p, t, g in zip(self.parameters, scales, plain, strict=True):
                 p.add_(t.square() * g * (sam.rho / (norm + 1e-12)))
         yield
         with torch.no_grad():
@@ -109,6 +123,8 @@ class Update:
     def state(self) -> dict[str, Tensor]:
         """The optimiser's state as flat tensors."""
         state = {**self.optimizer.state_dict()["state"], SCALER: self.scaler.state()}
+        if self.looksam is not None:
+            state[LOOKSAM] = self.looksam.state()
         return {
             f"{place}.{key}": torch.as_tensor(value)
             for place, values in state.items()
@@ -118,9 +134,12 @@ class Update:
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """What `state` gave."""
-        state: dict[int, dict[str, Tensor]] = {SCALER: {}}
+        state: dict[int, dict[str, Tensor]] = {SCALER: {}, LOOKSAM: {}}
         for name, tensor in tensors.items():
             place, key = name.split(".", 1)
             state.setdefault(int(place), {})[key] = tensor
         self.scaler.load_state(state.pop(SCALER))
+        kept = state.pop(LOOKSAM)
+        if self.looksam is not None:
+            self.looksam.load_state(kept)
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
