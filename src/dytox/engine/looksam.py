@@ -1,4 +1,4 @@
-"""LookSAM (Liu et al., CVPR 2022): a sharpness-aware gradient every k steps, and in between what it taught."""
+"""LookSAM (Liu et al., CVPR 2022): a sharpness-aware gradient every k steps, in between what it taught."""
 
 from __future__ import annotations
 
