@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from dytox.cli.options import SetOption
+from dytox.cli.options import FIRST, MEASURE, NEW, method_names, recipe_names, set_option
 from dytox.cli.output import console, counted, duration, finish, listed, say, table
 
 if TYPE_CHECKING:
@@ -16,34 +16,70 @@ if TYPE_CHECKING:
     from dytox.growing.plan import Plan
 
 
+GrowingArgument = Annotated[
+    Path, typer.Argument(help="A model directory; made if it is not there.", metavar="MODEL")
+]
+FolderArgument = Annotated[
+    Path, typer.Argument(help="Holds a folder of images for each class.", metavar="FOLDER")
+]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="RECIPE",
+        help="By default chosen from the images.",
+        autocompletion=recipe_names,
+        rich_help_panel=NEW,
+    ),
+]
+MethodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="METHOD",
+        help="By default dytox.",
+        autocompletion=method_names,
+        rich_help_panel=NEW,
+    ),
+]
+SetOption = Annotated[list[str] | None, set_option(NEW)]
+EncoderOption = Annotated[
+    Path | None,
+    typer.Option("--encoder", help="A pretrained ViT, as safetensors.", metavar="FILE", rich_help_panel=NEW),
+]
+TrainEncoderOption = Annotated[
+    bool,
+    typer.Option("--train-encoder", help="Let the pretrained encoder learn too.", rich_help_panel=NEW),
+]
+HeldOutOption = Annotated[
+    float,
+    typer.Option(
+        "--held-out",
+        help="The share of each class to measure by, not to learn from.",
+        rich_help_panel=MEASURE,
+    ),
+]
+DryRunOption = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Say what would happen and how long it takes; change nothing.",
+        rich_help_panel=FIRST,
+    ),
+]
+
+
 def learn(
-    model: Annotated[
-        Path, typer.Argument(help="A model directory; made if it is not there.", metavar="MODEL")
-    ],
-    folder: Annotated[
-        Path, typer.Argument(help="Holds a folder of images for each class.", metavar="FOLDER")
-    ],
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", help="Of a new model; by default chosen from the images.", metavar="RECIPE"),
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Of a new model; by default dytox.")
-    ] = None,
+    model: GrowingArgument,
+    folder: FolderArgument,
+    recipe: RecipeOption = None,
+    method: MethodOption = None,
     overrides: SetOption = None,
-    held_out: Annotated[
-        float, typer.Option("--held-out", help="The share of each class to measure by, not to learn from.")
-    ] = 0.2,
-    encoder: Annotated[
-        Path | None,
-        typer.Option("--encoder", help="Of a new model: a pretrained ViT, as safetensors.", metavar="FILE"),
-    ] = None,
-    train_encoder: Annotated[
-        bool, typer.Option("--train-encoder", help="Let the pretrained encoder learn too.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen and how long it takes; change nothing.")
-    ] = False,
+    encoder: EncoderOption = None,
+    train_encoder: TrainEncoderOption = False,
+    held_out: HeldOutOption = 0.2,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Teach a model the classes of a folder; it keeps those that it knows.
 
@@ -51,7 +87,6 @@ def learn(
 
     Example: dytox learn flowers/ photos/
     """
-    from dytox.growing import lesson, measure
     from dytox.growing.plan import make
 
     plan = make(
@@ -66,25 +101,34 @@ def learn(
     )
     to = console()
     _announce(to, plan)
-    if plan.kept:
-        say(to, f"{counted(plan.kept, 'image')} that the model has already, left out.")
     if plan.is_done:
         say(to, f"{model} has learned these images: there is nothing left to do.")
     elif dry_run:
-        say(to, f"It would take about {duration(measure.seconds(plan))}; nothing was changed.")
+        _estimate(to, plan)
     else:
-        from dytox.cli.progress import Progress
-
-        with Progress(to, goes_on=f"{model} is as it was, and the same command goes on") as progress:
-            rows = lesson.learn(plan, progress)
-        _results(to, rows)
-        learner = plan.learner
-        say(
-            to,
-            f"{model} knows {counted(len(learner.classes_), 'class')}, with "
-            f"{counted(len(learner.memory), 'image')} to rehearse and {len(learner.held_out)} to measure by.",
-        )
+        _learn(to, plan)
     finish(plan.skipped)
+
+
+def _estimate(to: Console, plan: Plan) -> None:
+    from dytox.growing import measure
+
+    say(to, f"It would take about {duration(measure.seconds(plan))}; nothing was changed.")
+
+
+def _learn(to: Console, plan: Plan) -> None:
+    from dytox.cli.progress import Progress
+    from dytox.growing import lesson
+
+    with Progress(to, goes_on=f"{plan.path} is as it was, and the same command goes on") as progress:
+        rows = lesson.learn(plan, progress)
+    _results(to, rows)
+    learner = plan.learner
+    say(
+        to,
+        f"{plan.path} knows {counted(len(learner.classes_), 'class')}, with "
+        f"{counted(len(learner.memory), 'image')} to rehearse and {len(learner.held_out)} to measure by.",
+    )
 
 
 def _announce(to: Console, plan: Plan) -> None:
@@ -102,6 +146,8 @@ def _announce(to: Console, plan: Plan) -> None:
     if plan.known:
         joined = f"Known already: {listed(plan.known)}; their images join the rehearsal"
         say(to, f"{joined}." if plan.new else f"{joined}, and the model is refreshed: {images}.")
+    if plan.kept:
+        say(to, f"{counted(plan.kept, 'image')} that the model has already, left out.")
 
 
 def _results(to: Console, rows: list[Row]) -> None:

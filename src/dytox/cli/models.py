@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from dytox.cli.options import JsonOption, ModelArgument
+from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument
 from dytox.cli.output import console, counted, listed, say, table, volume
 
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ def forget(
 def export(
     model: ModelArgument,
     out: Annotated[
-        Path, typer.Option("--out", help="FILE.onnx, or FILE.pt2 for torch.export.", metavar="FILE")
+        Path,
+        typer.Option(
+            "--out", help="FILE.onnx, or FILE.pt2 for torch.export.", metavar="FILE", rich_help_panel=WHERE
+        ),
     ],
 ) -> None:
     """Write a model as one file that predicts without dytox: ONNX, or torch.export's.
@@ -121,9 +124,14 @@ def export(
 def push(
     model: ModelArgument,
     repository: Annotated[str, typer.Argument(help="As in somebody/flowers.", metavar="REPOSITORY")],
-    public: Annotated[bool, typer.Option("--public", help="Make a new repository public.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Make a new repository public.", rich_help_panel=SHARED)
+    ] = False,
     with_memory: Annotated[
-        bool, typer.Option("--with-memory", help="Also the images that it keeps, to learn on from.")
+        bool,
+        typer.Option(
+            "--with-memory", help="Also the images that it keeps, to learn on from.", rich_help_panel=SHARED
+        ),
     ] = False,
 ) -> None:
     """Upload a model to Hugging Face, with a model card; by default without the images it keeps.

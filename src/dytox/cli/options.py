@@ -10,12 +10,14 @@ import typer
 
 # The panels in which options stand, by what a person wants.
 WHAT = "What to learn"
-NEW = "A new model"
+NEW = "Where the model is new"
+FIRST = "To try first"
 WHERE = "Where it goes"
 SEVERAL = "Several runs"
 PROCESSES = "Several processes"
 MEASURE = "What is measured"
 ANSWER = "What is answered"
+SHARED = "What others get"
 FORM = "Form of the answer"
 
 
@@ -50,6 +52,18 @@ def _keys(section: Any, prefix: str = "") -> Iterator[str]:
             yield from _keys(within, f"{prefix}{name}.")
 
 
+def set_option(panel: str) -> Any:
+    """`--set KEY=VALUE`, in this panel of the help."""
+    return typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Override a key, as in training.epochs=50. Repeatable.",
+        autocompletion=config_keys,
+        rich_help_panel=panel,
+    )
+
+
 ModelArgument = Annotated[Path, typer.Argument(help="A model directory.", metavar="MODEL")]
 RecipeArgument = Annotated[
     str,
@@ -70,15 +84,5 @@ MethodOption = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        "-s",
-        metavar="KEY=VALUE",
-        help="Override a key, as in training.epochs=50. Repeatable.",
-        autocompletion=config_keys,
-        rich_help_panel=WHAT,
-    ),
-]
+SetOption = Annotated[list[str] | None, set_option(WHAT)]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.", rich_help_panel=FORM)]

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from dytox.cli.options import JsonOption, ModelArgument
+from dytox.cli.options import ANSWER, FORM, JsonOption, ModelArgument
 from dytox.cli.output import console, finish, say, table
 from dytox.errors import UserError
 
@@ -24,26 +24,46 @@ if TYPE_CHECKING:
     from dytox.learner.assessment import Assessment
 
 
+ImagesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Image files, folders (with all folders in them), or - for an image from a pipe.",
+        metavar="IMAGE...",
+    ),
+]
+TopOption = Annotated[
+    int, typer.Option("--top", min=1, help="So many classes for each image.", rich_help_panel=ANSWER)
+]
+TaskOption = Annotated[
+    int | None,
+    typer.Option(
+        "--task", min=1, help="Only the classes of this task, counted from 1.", rich_help_panel=ANSWER
+    ),
+]
+RejectOption = Annotated[
+    bool,
+    typer.Option(
+        "--reject", help="Answer only where errors stay below --error-rate.", rich_help_panel=ANSWER
+    ),
+]
+ErrorRateOption = Annotated[
+    float,
+    typer.Option(
+        "--error-rate", help="With --reject: the share of answers that may be wrong.", rich_help_panel=ANSWER
+    ),
+]
+CsvOption = Annotated[bool, typer.Option("--csv", help="As CSV.", rich_help_panel=FORM)]
+
+
 def predict(
     model: ModelArgument,
-    images: Annotated[
-        list[str],
-        typer.Argument(
-            help="Image files, folders (with all folders in them), or - for an image from a pipe."
-        ),
-    ],
+    images: ImagesArgument,
     as_json: JsonOption = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
-    top: Annotated[int, typer.Option("--top", min=1, help="So many classes for each image.")] = 1,
-    task: Annotated[
-        int | None, typer.Option("--task", min=1, help="Only the classes of this task, counted from 1.")
-    ] = None,
-    reject: Annotated[
-        bool, typer.Option("--reject", help="Answer only where errors stay below --error-rate.")
-    ] = False,
-    error_rate: Annotated[
-        float, typer.Option("--error-rate", help="With --reject: the share of answers that may be wrong.")
-    ] = 0.05,
+    as_csv: CsvOption = False,
+    top: TopOption = 1,
+    task: TaskOption = None,
+    reject: RejectOption = False,
+    error_rate: ErrorRateOption = 0.05,
 ) -> None:
     """Say what is in images: the class and the confidence in it.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dytox.cli.options import WHERE
 from dytox.cli.output import console, say
 from dytox.errors import UserError
 
@@ -30,6 +31,7 @@ def report(
             metavar="FILE",
             help="What to write, by its suffix: .html a page, .csv .md .tex the table, .png .svg the curves. "
             "Repeatable.",
+            rich_help_panel=WHERE,
         ),
     ] = None,
 ) -> None:

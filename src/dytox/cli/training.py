@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dytox.cli import launch
-from dytox.cli.options import MethodOption, RecipeArgument, SetOption
+from dytox.cli.options import (
+    PROCESSES,
+    SEVERAL,
+    WHAT,
+    WHERE,
+    MethodOption,
+    RecipeArgument,
+    SetOption,
+)
 from dytox.cli.output import console
 from dytox.errors import UserError
 
@@ -17,32 +26,60 @@ if TYPE_CHECKING:
     from dytox.config import Config
     from dytox.engine.distributed import World
 
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", help="The folder that holds the dataset.", metavar="DIR", rich_help_panel=WHAT),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="The run directory; by default a new one in runs/.",
+        metavar="RUN",
+        rich_help_panel=WHERE,
+    ),
+]
+SeedsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--seeds",
+        help="One run for each, and mean ± std over them.",
+        metavar="0,1,2",
+        rich_help_panel=SEVERAL,
+    ),
+]
+OrdersOption = Annotated[
+    str | None,
+    typer.Option("--orders", help="One run for each class order.", metavar="1,2,3", rich_help_panel=SEVERAL),
+]
 ProcessesOption = Annotated[
-    int, typer.Option("--processes", min=1, help="So many processes on this machine; the result is the same.")
+    int,
+    typer.Option(
+        "--processes",
+        min=1,
+        help="So many processes on this machine; the result is the same.",
+        rich_help_panel=PROCESSES,
+    ),
 ]
 RestartsOption = Annotated[
-    int, typer.Option("--max-restarts", min=0, help="How often processes start again after one has died.")
+    int,
+    typer.Option(
+        "--max-restarts",
+        min=0,
+        help="How often processes start again after one has died.",
+        rich_help_panel=PROCESSES,
+    ),
 ]
 
 
 def train(
     recipe: RecipeArgument,
     method: MethodOption = "dytox",
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The folder that holds the dataset.", metavar="DIR")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The run directory; by default a new one in runs/.", metavar="RUN"),
-    ] = None,
+    data: DataOption = None,
     overrides: SetOption = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", help="One run for each, and mean ± std over them.", metavar="0,1,2"),
-    ] = None,
-    orders: Annotated[
-        str | None, typer.Option("--orders", help="One run for each class order.", metavar="1,2,3")
-    ] = None,
+    out: OutOption = None,
+    seeds: SeedsOption = None,
+    orders: OrdersOption = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
 ) -> None:
@@ -53,35 +90,40 @@ def train(
     from dytox.recipes import compose
 
     place = {"data": {"root": str(data.expanduser().absolute())}} if data else None
-    variants = _variants(seeds, orders)
-    configs = [
-        compose(recipe, method=method, overrides=[*(overrides or []), *changes], values=place)
-        for changes, _ in variants
-    ]
-    folder = out or _fresh(Path("runs") / f"{configs[0].recipe}-{method.rpartition(':')[2]}")
+    configs = {
+        name: compose(recipe, method=method, overrides=[*(overrides or []), *changes], values=place)
+        for changes, name in _variants(seeds, orders)
+    }
+    first = next(iter(configs.values()))
+    folder = out or _fresh(Path("runs") / f"{first.recipe}-{method.rpartition(':')[2]}")
     if not launch.is_worker():
-        for _, name in variants:
-            if (folder / name / "config.yaml").exists():
-                raise UserError(
-                    f"{folder / name} already holds a run: `dytox resume` it, or take another --out."
-                )
+        _refuse_old(folder / name for name in configs)
     if processes > 1:
-        arguments = ["train", recipe, "--method", method, "--out", str(folder)]
+        named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
+        arguments = [
+            part for name, value in named.items() if value is not None for part in (name, str(value))
+        ]
         arguments += [part for each in overrides or [] for part in ("--set", each)]
-        named = (("--data", data), ("--seeds", seeds), ("--orders", orders))
-        arguments += [part for name, value in named if value is not None for part in (name, str(value))]
-        launch.launch(arguments, processes=processes, max_restarts=max_restarts, run=folder)
-        return
+        command = ["train", recipe, *arguments]
+        launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
+    else:
+        _train(configs, folder)
 
+
+def _refuse_old(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if (path / "config.yaml").exists():
+            raise UserError(f"{path} already holds a run: `dytox resume` it, or take another --out.")
+
+
+def _train(configs: Mapping[str, Config], folder: Path) -> None:
+    """A run for each config, in the folder's folder of its name."""
     from dytox.cli.tables import compare, spread
     from dytox.engine.distributed import connected
 
     with connected() as world:
         folder = Path(world.agree(str(folder)))
-        found = [
-            (folder / name, _run(config, folder / name, world))
-            for config, (_, name) in zip(configs, variants, strict=True)
-        ]
+        found = [(folder / name, _run(config, folder / name, world)) for name, config in configs.items()]
     if world.main:
         compare(console(), found)
         if len(found) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -34,9 +35,9 @@ class Heads(nn.Module):
         self.tasks = nn.ModuleList()
         self.slots: list[Slot] = []
 
+    @abstractmethod
     def linears(self) -> list[nn.Linear]:
         """The layer of each task that gives its outputs."""
-        raise NotImplementedError
 
     def close_gaps(self) -> None:
         """From now on as if the forgotten classes had never been."""
