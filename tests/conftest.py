@@ -46,7 +46,8 @@ def tiny():
     """The config of a method with a network and phases that take milliseconds; memory 14 where it may be."""
 
     def config(name: str = "dytox", /, **over) -> Config:
-        memory = {"memory": {"size": 14}} if registry.find(name).uses_memory else {}
+        method = recipes.compose("digits", method=name).method.name  # `name` may be a preset of it
+        memory = {"memory": {"size": 14}} if registry.find(method).uses_memory else {}
         return recipes.compose("digits", method=name, values=merge(merge(TINY, memory), over))
 
     return config

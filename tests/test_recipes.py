@@ -9,6 +9,7 @@ import pytest
 
 from dytox import recipes
 from dytox.config import Config
+from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
 from dytox.methods import registry
 
@@ -126,6 +127,33 @@ def test_dytox_plus_is_dytox_with_mixup_and_plus_plus_has_asam_too(recipe: str) 
     assert plus_plus.model_copy(update={"augment": unmixed, "sam": dytox.sam}) == dytox
     assert recipes.compose(recipe, method="dytox+") == plus
     assert recipes.compose(recipe, method="dytox++") == plus_plus
+
+
+@pytest.mark.parametrize("bound", ["finetune", "replay", "joint"])
+def test_the_bounds_on_a_resnet_have_the_schedule_of_der(bound: str) -> None:
+    config = recipes.compose("cifar100-10", method=f"{bound}-resnet")
+    training, optimizer = config.training, config.training.optimizer
+    assert (config.method.name, config.model.network) == (bound, "resnet18")
+    assert (config.loss.activation, config.augment.randaugment) == ("softmax", None)
+    assert config.augment.brightness == pytest.approx(63 / 255, abs=1e-6)
+    assert (training.epochs, training.batch, optimizer.name) == (170, 128, "sgd")
+    assert (optimizer.momentum, optimizer.weight_decay, optimizer.decay_vectors) == (0.9, 5e-4, True)
+    rates = [round(learning_rate(training, epoch), 6) for epoch in (0, 5, 9, 10, 109, 110, 129, 130, 169)]
+    assert rates == [0.01, 0.055, 0.091, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "network"),
+    [("digits", "resnet8"), ("cifar20-5-short", "resnet32"), ("cifar100-b50-2", "resnet18")],
+)
+def test_a_resnet_sees_as_many_images_as_the_transformer_below_the_papers_scale(
+    recipe: str, network: str
+) -> None:
+    ours, theirs = recipes.compose(recipe, method="replay-resnet"), recipes.compose(recipe)
+    assert ours.model.network == network
+    assert ours.memory == theirs.memory
+    if network != "resnet18":
+        assert (ours.training.epochs, ours.training.batch) == (theirs.training.epochs, theirs.training.batch)
 
 
 def test_the_digits() -> None:

@@ -79,12 +79,13 @@ class AugmentConfig(Section):
     pad: int = Field(4, ge=0)  # random crop after padding by so many pixels; 0: none
     resized_crop: list[float] | None = Field(None, min_length=2, max_length=2)  # area range; then no pad
     flip: float = Field(0.5, ge=0, le=1)  # probability of a horizontal flip
+    brightness: float = Field(0.0, ge=0, le=1)  # levels times a factor up to so far from 1
     randaugment: RandAugmentConfig | None = RandAugmentConfig()
     mixup: float = Field(0.0, ge=0)  # alpha of Beta(alpha, alpha); 0: no MixUp
 
 
 class ModelConfig(Section):
-    """The transformer (table "DyTox's architectures")."""
+    """The network: the transformer (table "DyTox's architectures"), or a ResNet, with the keys at the end."""
 
     patch_size: int = Field(4, gt=0, le=4096)
     dim: int = Field(384, gt=0, le=16384)
@@ -96,11 +97,16 @@ class ModelConfig(Section):
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
     encoder: Literal["dytox", "vit", "own"] = "dytox"  # the paper's; a plain ViT; a module of one's own
     frozen: bool = False  # whether a pretrained encoder stays as it is
+    network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = "transformer"
+    stem: Literal["small", "large"] = "small"  # of a ResNet: 3×3, or 7×7 with stride 2 and max-pool
+    last_relu: bool = True  # of a ResNet: off, features may be negative
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> ModelConfig:
         if self.dim % self.heads:
             raise ValueError(f"model.dim {self.dim} is not a multiple of model.heads {self.heads}")
+        if self.encoder != "dytox" and self.network != "transformer":
+            raise ValueError(f"model.encoder {self.encoder}: a {self.network} has no place for it")
         if self.frozen and self.encoder == "dytox":
             raise ValueError("model.frozen without a pretrained encoder: it would never learn to see")
         return self

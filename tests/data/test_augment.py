@@ -197,3 +197,17 @@ def by_pillow(name: str, image: Image.Image, argument: float) -> Image.Image:
     }[name]
     method, filling = Image.Transform.AFFINE, (128, 128, 128)
     return image.transform(image.size, method, matrix, Image.Resampling.BILINEAR, fillcolor=filling)
+
+
+def test_brightness_is_pillows_with_a_factor_for_each_image() -> None:
+    images = pictures(300, 8)
+    vary = augmentation(AugmentConfig(pad=0, flip=0.0, randaugment=None, brightness=63 / 255))
+    factors = vary.draw(seeded(), 300, 8)["brightness"]
+    assert 1 - 63 / 255 <= factors.min() < 0.77
+    assert 1.23 < factors.max() <= 1 + 63 / 255
+    assert factors.unique().numel() > 290
+    found = levels(vary(images, {"brightness": factors, "flip": torch.zeros(300, dtype=torch.bool)}))
+    for image, factor, result in zip(images, factors.tolist(), found, strict=True):
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
+        expected = torch.from_numpy(np.array(ImageEnhance.Brightness(picture).enhance(factor)))
+        assert torch.equal(result, expected.permute(2, 0, 1))

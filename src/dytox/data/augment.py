@@ -1,4 +1,4 @@
-"""How training images are varied: crop, flip, RandAugment, normalise, each image on its own.
+"""How training images are varied: crop, flip, brightness, RandAugment, normalise, each image on its own.
 
 A batch is varied at once, on the device it is on. All random numbers are drawn beforehand, on the CPU and for
 the whole global batch; a process takes its rows of them.
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dytox.config import AugmentConfig
-from dytox.data.randaugment import RandAugment, resample
+from dytox.data.randaugment import RandAugment, brightened, resample
 
 ASPECTS = (3 / 4, 4 / 3)  # width / height of a resized crop
 ATTEMPTS = 10  # windows drawn for a resized crop, of which the first that fits is taken
@@ -36,6 +36,9 @@ class Augmentation:
             draws["window"] = draw_windows(generator, count, size, area=config.resized_crop)
         elif config.pad:
             draws["offset"] = torch.randint(2 * config.pad + 1, (count, 2), generator=generator)
+        if config.brightness:
+            spread = torch.rand(count, generator=generator) * 2 - 1
+            draws["brightness"] = 1 + config.brightness * spread
         if self.randaugment is not None:
             draws |= self.randaugment.draw(generator, count)
         return draws
@@ -55,6 +58,8 @@ class Augmentation:
         elif self.config.pad:
             images = padded_crop(images, draws["offset"].to(images.device), pad=self.config.pad)
         images = flip(images, draws["flip"].to(images.device))
+        if self.config.brightness:
+            images = brightened(images, draws["brightness"].to(images.device)[:, None, None, None])
         return images if self.randaugment is None else self.randaugment(images, draws)
 
 

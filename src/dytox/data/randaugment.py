@@ -73,7 +73,8 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     return _blend(mean.float(), levels, factor)
 
 
-def _brightness(images: Tensor, factor: Tensor) -> Tensor:
+def brightened(images: Tensor, factor: Tensor) -> Tensor:
+    """Levels times a factor, as Pillow cuts them."""
     return _cut(images * factor)
 
 
@@ -134,7 +135,7 @@ ARGUMENTS = {
 OPERATIONS = tuple(ARGUMENTS)  # a drawn operation is a place in it; -1: none
 PIXEL_OPERATIONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     *(_auto_contrast, _equalize, _invert, _posterize, _solarize, _solarize_add),
-    *(_color, _contrast, _brightness, _sharpness),
+    *(_color, _contrast, brightened, _sharpness),
 )  # the first of OPERATIONS; the others are geometric and share one resampling
 SHIFTS = {  # what is added to an operation's matrix for each unit of its argument
     "ShearX": (0, 1, 1, 0, 0, 0),  # Pillow's origin is a corner: x + s y is x + s (y + 1) from the centre

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -39,8 +40,10 @@ class Lesson:
         data = self.config.data
         return Augmentation(self.config.augment, mean=data.mean, std=data.std)
 
-    def samples(self, source: Source) -> Samples:
+    def samples(self, source: Source | Callable[[Lesson], Samples]) -> Samples:
         """The images a phase asks for."""
+        if callable(source):
+            return source(self)
         if source == "new":
             return self.new
         if source == "memory":

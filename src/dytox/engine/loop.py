@@ -6,8 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from torch import Tensor
+
 from dytox.data.loader import Loader
 from dytox.engine.lesson import Lesson
+from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
 from dytox.engine.phase import Action, Phase, Training, freeze, set_learning
 from dytox.engine.schedule import learning_rate
@@ -87,10 +90,12 @@ def run_epoch(
     observer.epoch_started(lesson, steps=len(batches), done=state.position.step)
     sums = Sums(state.sums if lesson.world.main else {})
     began = time.perf_counter()
+    if not state.position.step:
+        lesson.method.before_epoch(moment_of(lesson, phase, batches))
     for step in range(state.position.step, len(batches)):
         lesson.position = replace(state.position, step=step)
         batch = loader.batch(batches[step], lesson.position, phase.name, lesson.method.model.draw)
-        losses = update(batch)
+        losses = update(batch, moment_of(lesson, phase, batches))
         sums.add(losses, images=len(batches[step]), step=step)
         observer.step_ended(lesson, losses["total"])
         if step + 1 < len(batches) and lesson.world.any(observer.stop_wanted()):
@@ -109,6 +114,12 @@ def run_epoch(
         "images_per_second": round(fresh / (time.perf_counter() - began), 1),
     }
     observer.epoch_ended(lesson, record)
+
+
+def moment_of(lesson: Lesson, phase: Training, batches: Sequence[Tensor]) -> Moment:
+    """The lesson's position in an epoch of these batches."""
+    position, seed = lesson.position, lesson.config.seed
+    return Moment(phase.name, position, len(batches), len(batches[position.step]), seed)
 
 
 def refuse_idle_processes(lesson: Lesson, phase: Training, loader: Loader) -> None:

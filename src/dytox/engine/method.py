@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dytox.data.loader import Batch
     from dytox.data.scenario import Task
     from dytox.engine.lesson import Lesson
+    from dytox.engine.moment import Moment
     from dytox.engine.phase import Phase
 
 
@@ -81,6 +82,20 @@ class Method(nn.Module):
     def introspect(self, images: Tensor) -> dict[str, Tensor]:
         """Whatever else a report shows of the model and these images, by name."""
         return {}
+
+    # Where a method may step in; in every process alike
+
+    def before_epoch(self, moment: Moment) -> None:
+        """Before the first step of each epoch of a training; not again where one resumes in its midst."""
+
+    def before_forward(self, moment: Moment) -> None:
+        """Before each update's first pass."""
+
+    def after_backward(self, moment: Moment) -> None:
+        """On the gradients that an update will use, before they are clipped."""
+
+    def after_update(self, moment: Moment) -> None:
+        """After each update of the weights."""
 
     # What methods share
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from torch import nn
 
 from dytox.config import PhaseConfig
+from dytox.data.samples import Samples
 from dytox.models.base import Constant
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ class Action:
 
 @dataclass(frozen=True)
 class Training:
-    """Epochs over some samples, in which `learns()` learn: all else is frozen and in eval mode."""
+    """Epochs over some samples, in which `learns()` learn: all else is frozen and in eval mode.
+
+    Samples are a source, or a function of the lesson, which must give the same whenever it is asked.
+    """
 
     name: str
-    samples: Source
+    samples: Source | Callable[[Lesson], Samples]
     learns: Callable[[], Iterable[nn.Module | nn.Parameter]]
     config: PhaseConfig
 

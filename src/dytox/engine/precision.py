@@ -39,7 +39,7 @@ class Scaler:
                     parameter.grad.div_(scale)
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """True gradients, before clipping."""
+        """True gradients, before anything is made of them."""
         self.scaler.unscale_(optimizer)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:

@@ -16,6 +16,7 @@ from dytox.data.loader import Batch
 from dytox.engine.distributed import World
 from dytox.engine.looksam import LookSam, gradients
 from dytox.engine.method import Method
+from dytox.engine.moment import Moment
 from dytox.engine.precision import Scaler, autocast
 from dytox.losses import Term
 
@@ -58,18 +59,24 @@ class Update:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
 
-    def __call__(self, batch: Batch) -> dict[str, Tensor]:
+    def __call__(self, batch: Batch, moment: Moment | None = None) -> dict[str, Tensor]:
         """One step; each loss term and the total, on the device.
 
         A term is this process's sum over the global count: added up over the processes, the global mean.
+        The method's hooks are called once each, whatever the passes: those on gradients see true ones, summed
+        over the processes, that go into the step.
         """
+        moment = moment or Moment()
+        self.method.before_forward(moment)
         means = self._gradients(batch)
         if self.sam is not None:
             self._sharpen(batch, self.sam)
+        self.scaler.unscale(self.optimizer)
+        self.method.after_backward(moment)
         if self.phase.clip_norm is not None:
-            self.scaler.unscale(self.optimizer)
             nn.utils.clip_grad_norm_(self.parameters, self.phase.clip_norm)
         self.scaler.step(self.optimizer)
+        self.method.after_update(moment)
         return means
 
     def _gradients(self, batch: Batch) -> dict[str, Tensor]:
@@ -77,7 +84,9 @@ class Update:
         with autocast(self.method):
             terms: dict[str, Term] = self.losses(batch)
         counts = self.world.total([term.count for term in terms.values()])
-        means = {name: term.sum / count for (name, term), count in zip(terms.items(), counts, strict=True)}
+        means = {  # a term that counts some samples only may find none in a batch
+            name: term.sum / max(1, count) for (name, term), count in zip(terms.items(), counts, strict=True)
+        }
         total = torch.stack([term.weight * means[name] for name, term in terms.items()]).sum()
         loss = total * self.world.size  # gradients are averaged over the processes, and shall be added
         self.scaler.scale(loss).backward()

@@ -14,7 +14,7 @@ from dytox.data.scenario import Task
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
 from dytox.models.base import ContinualModel
-from dytox.models.build import transformer
+from dytox.models.build import network
 
 
 class Finetune(Method):
@@ -26,8 +26,8 @@ class Finetune(Method):
     uses_memory: ClassVar[bool] = False
 
     def build(self) -> ContinualModel:
-        """One token, one growing head."""
-        return transformer(self.config)
+        """The network that the config names, with one growing head."""
+        return network(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Grow, then train everything on the new images."""

@@ -15,7 +15,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
 from dytox.models.base import ContinualModel
-from dytox.models.build import transformer
+from dytox.models.build import network
 
 
 class Joint(Method):
@@ -28,8 +28,8 @@ class Joint(Method):
     needs_all_images: ClassVar[bool] = True
 
     def build(self) -> ContinualModel:
-        """One token, one growing head."""
-        return transformer(self.config)
+        """The network that the config names, with one growing head."""
+        return network(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Start anew, train everything on everything."""

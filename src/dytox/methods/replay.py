@@ -15,7 +15,7 @@ from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import select_memory
 from dytox.models.base import ContinualModel
-from dytox.models.build import transformer
+from dytox.models.build import network
 
 
 class Replay(Method):
@@ -25,8 +25,8 @@ class Replay(Method):
     summary: ClassVar[str] = "finetune with a memory, and nothing else"
 
     def build(self) -> ContinualModel:
-        """One token, one growing head."""
-        return transformer(self.config)
+        """The network that the config names, with one growing head."""
+        return network(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Grow, train everything on new images and memory, select the memory."""

@@ -26,6 +26,7 @@ class Output:
     logits: Tensor  # (batch, classes seen)
     embeddings: Tensor  # (batch, tasks, dim): what the heads see, and what herding selects by
     divergence: Tensor | None = None  # (batch, 1 + new classes), while a divergence head is there
+    maps: tuple[Tensor, ...] = ()  # (batch, channels, height, width) at the end of each stage of convolutions
 
 
 class ContinualModel(nn.Module):

@@ -6,8 +6,31 @@ from torch import nn
 
 from dytox.config import Config, ModelConfig
 from dytox.errors import UserError
+from dytox.models.base import ContinualModel
+from dytox.models.classifiers import Classifier
+from dytox.models.convnet import ConvNet
 from dytox.models.dytox import DyTox
 from dytox.models.pretrained import VisionTransformer
+from dytox.models.resnet import ResNet
+
+
+def network(config: Config) -> ContinualModel:
+    """What the config names, with one growing linear head: for methods that do not mind which it is."""
+    if config.model.network == "transformer":
+        return transformer(config)
+    backbone = resnet(config)
+    return ConvNet(backbone, Classifier(backbone.dim, bias=False))
+
+
+def resnet(config: Config) -> ResNet:
+    """The residual network, without a head."""
+    model = config.model
+    if model.network == "transformer":
+        raise UserError(
+            f"Impossible config: {config.method.name} works on a residual network, so model.network must be "
+            "resnet8, resnet18 or resnet32, not transformer."
+        )
+    return ResNet(model.network, stem=model.stem, last_relu=model.last_relu)
 
 
 def transformer(
@@ -19,6 +42,11 @@ def transformer(
 ) -> DyTox:
     """The DyTox transformer; by default with one token and one growing head, as the bounds have it."""
     size, model = config.data.image_size, config.model
+    if model.network != "transformer":
+        raise UserError(
+            f"Impossible config: {config.method.name} works on the transformer, so model.network must be "
+            f"transformer, not {model.network}."
+        )
     assert size is not None, "the image size is known once the data are"
     if size % model.patch_size:
         raise UserError(

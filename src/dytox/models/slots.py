@@ -53,7 +53,8 @@ def forget(slots: Sequence[Slot], linears: Sequence[nn.Linear], gone: Collection
         first += len(slot.rows)
         left.append(replace(slot, rows=tuple(slot.rows[row] for row in keep)))
         layer.weight = nn.Parameter(layer.weight.detach()[keep])
-        layer.bias = nn.Parameter(layer.bias.detach()[keep])
+        if layer.bias is not None:
+            layer.bias = nn.Parameter(layer.bias.detach()[keep])
         layer.out_features = len(keep)
     return left
 

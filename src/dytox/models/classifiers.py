@@ -1,0 +1,66 @@
+"""Heads on one feature vector, to which each task adds a block of rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+
+from dytox.models.heads import Heads
+from dytox.models.slots import Slot
+
+
+class Classifier(Heads):
+    """A linear classifier (batch, dim) -> (batch, classes), a block of rows a task.
+
+    Blocks of their own, so that old rows can be frozen, and growing changes no old logit by a bit.
+    """
+
+    def __init__(self, dim: int, *, bias: bool = True) -> None:
+        super().__init__(dim)
+        self.bias = bias
+
+    def expand(self, classes: int) -> None:
+        """New rows for a new task."""
+        self.close_gaps()
+        self.tasks.append(nn.Linear(self.dim, classes, bias=self.bias))
+        self.slots.append(Slot.full(classes))
+
+    def linears(self) -> list[nn.Linear]:
+        """The blocks."""
+        return list(self.tasks)  # type: ignore[arg-type]  # a ModuleList of Linears
+
+    def blocks(self, features: Tensor) -> list[Tensor]:
+        """The logits of each task."""
+        filled = [slot for slot in self.slots if slot.rows]
+        found = []
+        for slot, layer in zip(filled, self.linears(), strict=True):
+            bias = None if layer.bias is None else slot.spread(layer.bias, slot.size)
+            found.append(slot.take(linear(features, slot.spread(layer.weight, slot.size), bias)))
+        return found
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.cat(self.blocks(features), dim=1)
+
+
+class CosineClassifier(Classifier):
+    """σ · cos(feature, row), without a bias; the scale σ is learned and shared by all tasks (UCIR)."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim, bias=False)
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def cosines(self, features: Tensor) -> Tensor:
+        """Of each feature with each row, (batch, classes)."""
+        normed = normalize(features)
+        filled = [slot for slot in self.slots if slot.rows]
+        return torch.cat(
+            [
+                slot.take(linear(normed, slot.spread(normalize(layer.weight), slot.size)))
+                for slot, layer in zip(filled, self.linears(), strict=True)
+            ],
+            dim=1,
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.scale * self.cosines(features)

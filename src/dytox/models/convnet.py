@@ -1,0 +1,50 @@
+"""A convolutional network with one head that grows: what most methods before DyTox use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from dytox.models import slots
+from dytox.models.base import ContinualModel, Output
+from dytox.models.classifiers import Classifier
+from dytox.models.resnet import ResNet
+
+
+class ConvNet(ContinualModel):
+    """A backbone carried from task to task, and a classifier on its features to which each task adds rows."""
+
+    def __init__(self, backbone: ResNet, head: Classifier) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def expand(self, classes: int) -> None:
+        """New rows for a new task; no old logit changes."""
+        like = next(self.backbone.parameters())
+        self.head.expand(classes)
+        self.increments.append(classes)
+        self.to(device=like.device, dtype=like.dtype)
+
+    def forget(self, places: Collection[int]) -> None:
+        """Without these classes, by their place."""
+        self.head.forget(places)
+        self.increments = [layer.out_features for layer in self.head.linears()]
+
+    def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
+        features, maps = self.backbone(images)  # (batch, dim)
+        return Output(self.head(features), features[:, None], maps=maps)
+
+    def constant_parts(self) -> list[nn.Module]:
+        """The backbone."""
+        return [self.backbone]
+
+    def structure(self) -> dict[str, Any]:
+        """The tasks, and the gaps that forgotten classes left."""
+        return {**super().structure(), **slots.to_json(self.head.slots)}
+
+    def rebuild(self, structure: Mapping[str, Any]) -> None:
+        """Grows to this structure."""
+        super().rebuild(structure)
+        self.head.rebuild(structure)
