@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from dytox.memory.selection import SELECTIONS, closest, furthest, herding, random
+from dytox.memory import herding as batched
+from dytox.memory.selection import SELECTIONS, closest, furthest, herding, random, selected
 
 
 def source(seed: int = 0) -> torch.Generator:
@@ -108,3 +109,20 @@ def test_herding_stays_a_prefix_where_an_image_wins_late():
     features[:2000, 0] = features[2000, 1] = 1.0
     whole = herding(features, 150, source()).tolist()
     assert herding(features, 50, source()).tolist() == whole[:50]
+
+
+@pytest.mark.parametrize("values", [1, 400, 2**19], ids=["one by one", "some at a time", "all at once"])
+def test_many_classes_at_once_are_herded_as_one_by_one(monkeypatch, values):
+    """Of unequal sizes; one has fewer images than wanted."""
+    monkeypatch.setattr(batched, "VALUES", values)
+    classes = [some(30, 1), some(4, 2), some(17, 3), some(31, 4)]
+    together = selected("herding", classes, 12, source())
+    for order, features in zip(together, classes, strict=True):
+        wanted, mean, chosen = normalize(features.double()), normalize(features.double()).mean(dim=0), []
+        for turn in range(1, 400):  # the definition, a turn at a time
+            moved = sum((wanted[place] for place in chosen), torch.zeros(6).double())
+            best = int(((mean * turn - moved) @ wanted.T).argmax())
+            chosen.append(best)
+        first = list(dict.fromkeys(chosen))[:12]
+        assert order.tolist()[: len(first)] == first
+        assert len(set(order.tolist())) == len(order) == min(12, len(features))

@@ -12,7 +12,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training, freeze
 from dytox.memory.quota import exemplars_per_share
-from dytox.memory.selection import SELECTIONS
+from dytox.memory.selection import selected
 
 
 def refresh(method: Method) -> Sequence[Phase]:
@@ -52,9 +52,9 @@ def select(lesson: Lesson, candidates: Samples, share: int, quota: int) -> Sampl
     found = features(lesson, candidates, None if config.shares == 1 else share)
     refuse_no_numbers(found, lesson.task.index)
     source = lesson.generator(f"select {share}")
-    chosen = []
-    for label in candidates.labels.unique().tolist():
-        places = (candidates.labels == label).nonzero().squeeze(1)
-        chosen.append(places[SELECTIONS[config.selection](found[places], quota, source)])
-    wanted = lesson.world.from_main(torch.cat(chosen))  # one selection, whatever the processes' rounding
+    order, counts = candidates.labels.argsort(stable=True), candidates.labels.unique(return_counts=True)[1]
+    places = order.split(counts.tolist())  # of each class
+    best = selected(config.selection, [found[each] for each in places], quota, source)
+    chosen = torch.cat([each[wanted] for each, wanted in zip(places, best, strict=True)])
+    wanted = lesson.world.from_main(chosen)  # one selection, whatever the processes' rounding
     return candidates.take(wanted)

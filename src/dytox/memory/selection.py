@@ -1,42 +1,24 @@
 """Which exemplars: each selection orders a class's images, the most wanted first.
 
 All take features (n, dim) of one class and give `count` places, best first, so that a smaller memory is a
-prefix of a larger one.
+prefix of a larger one. `selected` does it for many classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+
+from dytox.memory.herding import herd
 
 Selection = Callable[[Tensor, int, torch.Generator], Tensor]
 
 
 def herding(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """iCaRL's: each exemplar brings the exemplars' mean closest to the class mean, of normalised features.
-
-    An image may win again; it then moves the sum, and is not kept twice. Should some never win, the
-    closest to the mean come last.
-    """
-    normed = normalize(features.double(), eps=1e-8)
-    mean = normed.mean(dim=0)
-    count = min(count, len(features))
-    chosen: dict[int, None] = {}  # an ordered set
-    wanted = mean.clone()
-    for _ in range(max(1000, 10 * len(features))):  # by the class: one order, whatever the count
-        if len(chosen) == count:
-            break
-        best = int((normed @ wanted).argmax())
-        chosen.setdefault(best)
-        wanted += mean - normed[best]
-    for place in closest(features, len(features), generator).tolist():
-        if len(chosen) == count:
-            break
-        chosen.setdefault(place)
-    return torch.tensor(list(chosen))
+    """iCaRL's: each exemplar brings the exemplars' mean closest to the class mean."""
+    return herd([features], count)[0]
 
 
 def closest(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -65,3 +47,10 @@ SELECTIONS: dict[str, Selection] = {
     "furthest": furthest,
     "random": random,
 }
+
+
+def selected(name: str, classes: Sequence[Tensor], count: int, generator: torch.Generator) -> list[Tensor]:
+    """The places of the most wanted images of each class, of which `classes` has the features."""
+    if name == "herding":
+        return herd(classes, count)
+    return [SELECTIONS[name](features, count, generator) for features in classes]
