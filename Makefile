@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint torture clean
+.PHONY: demo test lint torture wheel clean
 
 demo: $(READY) ## Two methods learn ten digits in five tasks; ends with a table of both
 	rm -rf runs/demo
@@ -21,6 +21,9 @@ lint: $(READY) ## ruff and mypy
 
 torture: $(READY) ## Kills a run hundreds of times and compares it with one left in peace
 	OMP_NUM_THREADS=1 $(BIN)/python tools/torture.py --kills 300
+
+wheel: $(READY) ## Wheel and sdist in dist/, tried in a new environment
+	$(BIN)/python tools/packaged.py
 
 clean: ## Away with the environment and the demo's runs
 	rm -rf .venv runs/demo

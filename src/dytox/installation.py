@@ -86,7 +86,7 @@ def _devices() -> Iterator[Finding]:
 
     threads = torch.get_num_threads()
     mend = f"OMP_NUM_THREADS={cpus} dytox …" if threads > cpus else ""
-    value = f"{cpus} cores, {threads} threads"
+    value = f"cores: {cpus}, threads in use: {threads}"
     yield Finding("device", "cpu", value, good=not mend, needed=False, mend=mend)
     yield Finding("device", "auto", f"{device(Config())}, what runtime.device: auto takes")
     for index in range(torch.cuda.device_count()):
