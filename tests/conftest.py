@@ -47,7 +47,7 @@ def tiny():
 
     def config(name: str = "dytox", /, **over) -> Config:
         method = recipes.compose("digits", method=name).method.name  # `name` may be a preset of it
-        memory = {"memory": {"size": 14}} if registry.find(method).uses_memory else {}
+        memory = {"memory": {"size": 14, "per_class": None}} if registry.find(method).uses_memory else {}
         return recipes.compose("digits", method=name, values=merge(merge(TINY, memory), over))
 
     return config

@@ -184,7 +184,6 @@ def test_a_value_in_place_of_a_section_is_told_the_sections_keys() -> None:
     ("values", "keys"),
     [
         ({"model": {"dim": 10, "heads": 3}}, ["model.dim 10", "model.heads 3"]),
-        ({"memory": {"size": 0, "per_class": 20}}, ["memory.per_class 20", "memory.size 0"]),
         ({"scenario": {"increments": []}}, ["scenario.increments []"]),
         ({"scenario": {"increments": [2, 0]}}, ["scenario.increments [2, 0]"]),
         (

@@ -46,7 +46,7 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_presets_of_the_issue_are_there_and_say_what_they_are() -> None:
+def test_all_presets_are_there_and_say_what_they_are() -> None:
     assert sorted(recipes.scenarios()) == SCENARIOS
     assert set(METHODS) <= set(recipes.methods())
     assert set(recipes.methods()) >= {*registry.BUILT_IN, *VARIANTS}

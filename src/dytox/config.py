@@ -50,18 +50,10 @@ class MemoryConfig(Section):
     """How many exemplars are kept for rehearsal, and which."""
 
     size: int = Field(2000, ge=0)  # in all, shared by the classes seen; 0: no memory
-    per_class: int | None = Field(None, gt=0)  # a fixed number for each class, instead of `size`
+    per_class: int | None = Field(None, gt=0)  # at most so many of each class, however few are seen
     selection: Literal["herding", "closest", "furthest", "random"] = "herding"
     shares: int = Field(1, gt=0)  # > 1: so many sets, each selected with its own augmentation (the erratum)
     budget: Literal["split", "each"] = "split"  # whether the shares split the size, or have it each
-
-    @model_validator(mode="after")
-    def _one_quota(self) -> MemoryConfig:
-        if self.per_class is not None and not self.size:
-            raise ValueError(
-                f"memory.per_class {self.per_class} with memory.size 0: no memory, nothing per class"
-            )
-        return self
 
 
 class RandAugmentConfig(Section):

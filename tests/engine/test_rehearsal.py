@@ -109,9 +109,9 @@ def test_old_classes_keep_the_first_of_theirs(lesson):
 
 
 def test_a_fixed_number_a_class(lesson):
-    first = lesson(per_class=3)
+    first = lesson(size=15, per_class=3)
     select_memory(first)
-    second = lesson(task=SECOND, memory=first.memory, per_class=3)
+    second = lesson(task=SECOND, memory=first.memory, size=15, per_class=3)
     select_memory(second)
     assert per_class(second.memory) == [3] * 5
 

@@ -18,7 +18,8 @@ from dytox.memory.quota import exemplars_per_share
         ({"size": 7}, 7, 1),
         ({"per_class": 20}, 10, 20),
         ({"per_class": 20}, 100, 20),
-        ({"per_class": 20, "size": 5}, 100, 20),
+        ({"per_class": 20, "size": 500}, 100, 5),  # within both
+        ({"per_class": 4, "size": 40}, 2, 4),
         ({"size": 2000, "shares": 2}, 10, 100),
         ({"size": 2000, "shares": 2, "budget": "each"}, 10, 200),
         ({"size": 2000, "shares": 3}, 30, 22),

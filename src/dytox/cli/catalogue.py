@@ -47,7 +47,7 @@ def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetO
     config = complete(compose(recipe, method=method, overrides=overrides or []))
     typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
     memory = config.memory
-    kept = f"{memory.per_class} a class" if memory.per_class else f"{memory.size} in all"
+    kept = f"{memory.size} in all" + (f", at most {memory.per_class} a class" if memory.per_class else "")
     kept = f"{kept}, selected by {memory.selection}" if memory.size else "none"
     typer.echo("\n# In effect")
     for name, phase in (("training", config.training), ("finetuning", config.finetuning)):

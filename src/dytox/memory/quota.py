@@ -8,11 +8,12 @@ from dytox.errors import UserError
 
 def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
     """How many images of each class each share of the memory holds once so many classes are seen."""
-    per_class = config.size // classes if config.per_class is None else config.per_class
+    shared = config.size // classes
+    per_class = shared if config.per_class is None else min(shared, config.per_class)
     per_share = per_class if config.budget == "each" else per_class // config.shares
     if per_share == 0:
         key, value, each = ("size", config.size, classes)
-        if config.per_class is not None:
+        if config.per_class is not None and config.per_class < shared:
             key, value, each = ("per_class", config.per_class, 1)
         shares = f" in each of {config.shares} shares" if config.shares > 1 else ""
         least = each * (1 if config.budget == "each" else config.shares)

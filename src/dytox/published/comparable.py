@@ -54,7 +54,9 @@ def compare(config: Config) -> Comparison:
     if steps is None:
         return Comparison(None, None, [], [], ["The paper has no figures for this setting."])
     wanted = PER_CLASS * CLASSES[dataset]
-    kept = config.memory.per_class * CLASSES[dataset] if config.memory.per_class else config.memory.size
+    kept = config.memory.size
+    if config.memory.per_class:
+        kept = min(kept, config.memory.per_class * CLASSES[dataset])
     if kept and kept != wanted:
         reason = (
             f"The paper keeps {wanted:,} images in memory and this run {kept:,}: no figure belongs beside it."
