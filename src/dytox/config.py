@@ -89,6 +89,7 @@ class ModelConfig(Section):
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
     encoder: Literal["dytox", "vit", "own"] = "dytox"  # the paper's; a plain ViT; a module of one's own
     frozen: bool = False  # whether a pretrained encoder stays as it is
+    decoder: Literal["tab", "tab-per-task", "film", "adapters"] = "tab"  # from patches to embeddings
     network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = "transformer"
     stem: Literal["small", "large"] = "small"  # of a ResNet: 3×3, or 7×7 with stride 2 and max-pool
     last_relu: bool = True  # of a ResNet: off, features may be negative

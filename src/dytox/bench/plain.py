@@ -30,6 +30,7 @@ def forward(model: DyTox, images: Tensor, draws: Mapping[str, Tensor] | None = N
     """Algorithm 1, a token at a time."""
     draws = draws or {}
     assert isinstance(model.encoder, TransformerEncoder)
+    assert isinstance(model.tab, TaskAttentionBlock)
     x = model.encoder.tokenizer(images)
     for level, sab in enumerate(model.encoder.sabs):
         assert isinstance(sab, SelfAttentionBlock)

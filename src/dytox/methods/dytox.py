@@ -80,10 +80,10 @@ class DyToxMethod(Method):
         return phases
 
     def learns_in_training(self) -> Iterator[nn.Module | nn.Parameter]:
-        """All but the old tokens and the old classifiers."""
+        """All but the old tokens, the old classifiers and, where each task has one, the old decoders."""
         model = self.model
         yield model.encoder
-        yield model.tab
+        yield model.newest_decoder()
         yield model.task_tokens[-1]
         yield model.heads.tasks[-1]
         if isinstance(model.heads, SingleHead):
@@ -125,5 +125,6 @@ class DyToxMethod(Method):
     @torch.no_grad()
     def introspect(self, images: Tensor) -> dict[str, Tensor]:
         """The distances between task tokens, and where each looks in these images."""
-        tokens = self.model.tokens()
-        return {"token_distances": torch.cdist(tokens, tokens), "attention": self.model.attention(images)}
+        tokens, attention = self.model.tokens(), self.model.attention(images)
+        distances = {"token_distances": torch.cdist(tokens, tokens)}
+        return distances if attention is None else {**distances, "attention": attention}

@@ -66,6 +66,7 @@ def transformer(
         token_expansion=token_expansion,
         independent_heads=independent_heads,
         divergence=divergence,
+        decoder=model.decoder,
         encoder=_pretrained(size, model),
     )
 

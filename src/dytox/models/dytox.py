@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dytox.models import slots
 from dytox.models.base import ContinualModel, Output
-from dytox.models.decoders import TaskAttentionBlock
+from dytox.models.decoders import Kind, PerTask, make_decoder
 from dytox.models.encoders import Attention, TransformerEncoder
 from dytox.models.heads import Head, IndependentHeads, SingleHead
 from dytox.models.original import translate
@@ -22,7 +22,8 @@ class DyTox(ContinualModel):
     The ablations: without `token_expansion` there is one token for all tasks, without `independent_heads`
     one classifier over all embeddings. With `divergence` each task after the first has a second classifier
     on its own embedding, for training only, whose class 0 stands for all older classes. An `encoder` of
-    one's own, (images, keep) -> (batch, tokens, dim), takes the place of the SABs.
+    one's own, (images, keep) -> (batch, tokens, dim), takes the place of the SABs, another `decoder` that of
+    the TAB (`models/decoders.py`).
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class DyTox(ContinualModel):
         token_expansion: bool = True,
         independent_heads: bool = True,
         divergence: bool = True,
+        decoder: Kind = "tab",
         encoder: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -60,15 +62,15 @@ class DyTox(ContinualModel):
             mlp_ratio=mlp_ratio,
             locality_strength=locality_strength,
         )
-        self.tab = TaskAttentionBlock(dim=dim, heads=heads, mlp_ratio=mlp_ratio)
-        self.task_tokens = nn.ParameterList()  # θ_i, each (dim,)
+        self.tab = make_decoder(decoder, dim=dim, heads=heads, mlp_ratio=mlp_ratio)
+        self.task_tokens = nn.ParameterList()  # θ_i, each (1, dim)
         self.heads = IndependentHeads(dim) if independent_heads else SingleHead(dim)
         self.divergence_head: Head | None = None
         self.drop_rates = torch.linspace(0, drop_path, depth + 1)  # the SABs', then the TAB's
 
     def expand(self, classes: int) -> None:
         """A new task: its token, its classifier and, from the second task on, its divergence classifier."""
-        like = self.tab.norm1.weight
+        like = next(self.parameters(), torch.empty(0))
         if self.token_expansion or not self.task_tokens:
             self._add_token()
         if isinstance(self.heads, SingleHead):
@@ -80,8 +82,9 @@ class DyTox(ContinualModel):
         self.to(device=like.device, dtype=like.dtype)
 
     def _add_token(self) -> None:
-        token = nn.init.trunc_normal_(torch.empty(1, self.dim), std=0.02)
-        self.task_tokens.append(nn.Parameter(token))
+        self.task_tokens.append(nn.Parameter(self.tab.new_token()))
+        if isinstance(self.tab, PerTask):
+            self.tab.expand()
 
     def forget(self, places: Collection[int]) -> None:
         """Without these classes; a task left empty loses its token where heads are independent."""
@@ -91,6 +94,8 @@ class DyTox(ContinualModel):
         if isinstance(self.heads, IndependentHeads):
             left = [token for task, token in enumerate(self.task_tokens) if task not in empty]
             self.task_tokens = nn.ParameterList(left)
+            if isinstance(self.tab, PerTask):
+                self.tab.forget(empty)
 
     def drop_divergence_head(self) -> None:
         """It serves training alone."""
@@ -106,13 +111,31 @@ class DyTox(ContinualModel):
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
         draws = draws or {}
         patches = self.encoder(images, draws.get("sab_keep"))  # x_L (batch, patches, dim)
-        embeddings = self.tab(self.tokens(), patches, draws.get("tab_keep"))  # e_i (batch, tasks, dim)
+        embeddings = self._embed(patches, draws.get("tab_keep"))  # e_i (batch, tasks, dim)
         divergence = None if self.divergence_head is None else self.divergence_head(embeddings[:, -1])
         return Output(self.heads(embeddings), embeddings, divergence)
 
-    def attention(self, images: Tensor) -> Tensor:
-        """Where each task token looks: (batch, tasks, patches)."""
-        return self.tab.attention(self.tokens(), self.encoder(images))
+    def _embed(self, patches: Tensor, keep: Tensor | None) -> Tensor:
+        if isinstance(self.tab, PerTask):
+            return self.tab(self.tokens(), patches, keep, self._filled())
+        return self.tab(self.tokens(), patches, keep)
+
+    def _filled(self) -> list[int]:
+        """The places of the tokens whose task was not forgotten."""
+        if isinstance(self.heads, SingleHead):
+            return list(range(len(self.task_tokens)))
+        return [place for place, slot in enumerate(self.heads.slots) if slot.rows]
+
+    def attention(self, images: Tensor) -> Tensor | None:
+        """Where each task token looks: (batch, tasks, patches); None where the decoder has no attention."""
+        patches = self.encoder(images)
+        if isinstance(self.tab, PerTask):
+            return self.tab.attention(self.tokens(), patches, self._filled())
+        return self.tab.attention(self.tokens(), patches)
+
+    def newest_decoder(self) -> nn.Module:
+        """What of the decoder a new task trains: all of one that is shared, else its own."""
+        return self.tab.tasks[-1] if isinstance(self.tab, PerTask) else self.tab
 
     def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
         """DropPath: per image, block and branch; in the TAB per task too, as in one-by-one passes."""
@@ -125,8 +148,8 @@ class DyTox(ContinualModel):
         return {"sab_keep": sab / (1 - sab_rates), "tab_keep": tab / (1 - tab_rate)}
 
     def constant_parts(self) -> list[nn.Module]:
-        """Encoder and decoder; only the number of tokens grows."""
-        return [self.encoder, self.tab]
+        """The encoder, and the decoder where only the number of its tokens grows."""
+        return [self.encoder] if isinstance(self.tab, PerTask) else [self.encoder, self.tab]
 
     def structure(self) -> dict[str, Any]:
         """The tasks, and whether the divergence head is still there."""
