@@ -26,7 +26,7 @@ SCENARIOS = [
     "own-images",
 ]
 METHODS = ["dytox", "finetune", "joint", "replay"]
-VARIANTS = ["dytox-plus", "dytox-plus-plus"]
+VARIANTS = ["dytox-plus", "dytox-plus-plus", "dytox-hybrid"]
 
 OWN = """\
 about: two digits at a time, only four of them
@@ -117,7 +117,7 @@ def test_the_short_cifar_presets(
 
 @pytest.mark.parametrize("recipe", SCENARIOS)
 def test_dytox_plus_is_dytox_with_mixup_and_plus_plus_has_asam_too(recipe: str) -> None:
-    dytox, plus, plus_plus = (recipes.compose(recipe, method=name) for name in ("dytox", *VARIANTS))
+    dytox, plus, plus_plus = (recipes.compose(recipe, method=name) for name in ("dytox", *VARIANTS[:2]))
     assert plus.augment.mixup == plus_plus.augment.mixup == 0.8
     assert (plus_plus.sam.rho, plus_plus.sam.adaptive) == (3.0, True)
     assert (plus_plus.sam.skip_first, plus_plus.sam.phases) == (True, ["train"])

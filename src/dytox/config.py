@@ -87,7 +87,7 @@ class ModelConfig(Section):
     mlp_ratio: float = Field(4.0, gt=0, le=64)
     drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
-    encoder: Literal["dytox", "vit", "own"] = "dytox"  # the paper's; a plain ViT; a module of one's own
+    encoder: Literal["dytox", "hybrid", "vit", "own"] = "dytox"  # SABs; a ResNet18; a ViT; one's own module
     frozen: bool = False  # whether a pretrained encoder stays as it is
     decoder: Literal["tab", "tab-per-task", "film", "adapters"] = "tab"  # from patches to embeddings
     network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = "transformer"
@@ -100,7 +100,7 @@ class ModelConfig(Section):
             raise ValueError(f"model.dim {self.dim} is not a multiple of model.heads {self.heads}")
         if self.encoder != "dytox" and self.network != "transformer":
             raise ValueError(f"model.encoder {self.encoder}: a {self.network} has no place for it")
-        if self.frozen and self.encoder == "dytox":
+        if self.frozen and self.encoder in ("dytox", "hybrid"):
             raise ValueError("model.frozen without a pretrained encoder: it would never learn to see")
         return self
 

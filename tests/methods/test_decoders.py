@@ -1,4 +1,4 @@
-"""DyTox with each decoder: what learns when."""
+"""DyTox with each decoder, and with the hybrid encoder: what learns when."""
 
 from __future__ import annotations
 
@@ -19,3 +19,10 @@ def test_what_belongs_to_an_old_task_stays_in_training_and_learns_in_finetuning(
     shown = learner.method.introspect(training.steps[0].batch.images)
     assert ("attention" in shown) == (kind == "tab-per-task")
     assert shown["token_distances"].shape == (2, 2)
+
+
+def test_the_hybrid_encoder_learns_in_training_and_stays_in_finetuning(taught):
+    """Its BatchNorms too, statistics included."""
+    _, diary = taught(increments=(2, 2), model={"encoder": "hybrid"}, training={"epochs": 1})
+    assert all(diary.chapter(1, "train").moved("model.encoder.").values())
+    assert not any(diary.chapter(1, "finetune").moved("model.encoder.").values())

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from dytox import DyTox
+from dytox import DyTox, recipes
+from dytox.models.build import transformer
 
 SMALL = {"image_size": 8, "patch_size": 4, "dim": 12, "heads": 3, "depth": 1, "drop_path": 0.5}
 KINDS = ["tab-per-task", "film", "adapters"]
@@ -53,6 +54,23 @@ def test_parameter_counts(name):
         for classes in increments:
             model.expand(classes)
     assert model.count_parameters() == expected
+
+
+def test_the_hybrid_counts_less_than_the_papers_table_says():
+    """6,084,972 in 50 steps; the table's 10.68 M is about what the transformer has.
+
+    Stem 1,856; stages 147,968, 525,568 and 2,099,712; 256 · 504 + 504 and BatchNorm 1,008; the TAB of length
+    504 3,053,232; 50 tokens of 504 and 50 heads of 1,008 + 1,010.
+    """
+    with torch.device("meta"):
+        config = recipes.compose("cifar100-50", method="dytox-hybrid")
+        model = transformer(config, token_expansion=True, independent_heads=True, divergence=True)
+        for _ in range(50):
+            model.expand(2)
+    encoder = 1_856 + 147_968 + 525_568 + 2_099_712 + 129_528 + 1_008
+    assert sum(weight.numel() for weight in model.encoder.parameters()) == encoder
+    assert model.count_parameters() == encoder + 3_053_232 + 50 * (504 + 2_018) == 6_084_972
+    assert model.encoder(torch.empty(2, 3, 32, 32, device="meta")).shape == (2, 64, 504)
 
 
 def test_where_the_papers_counts_come_from():

@@ -62,7 +62,7 @@ class Classifier:
         """The method before its first task."""
         with seeded(self.config.seed, Position(), "model"):
             method = registry.find(self.config.method.name)(self.config).eval()
-        if self.config.model.encoder != "dytox":
+        if self.config.model.encoder in ("vit", "own"):
             encoders.check(method)
         if self.config.model.encoder == "own":
             method.model.encoder = encoders.own(self.encoder, self.config)

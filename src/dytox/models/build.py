@@ -10,6 +10,7 @@ from dytox.models.base import ContinualModel
 from dytox.models.classifiers import Classifier
 from dytox.models.convnet import ConvNet
 from dytox.models.dytox import DyTox
+from dytox.models.hybrid import HybridEncoder
 from dytox.models.pretrained import VisionTransformer
 from dytox.models.resnet import ResNet
 
@@ -67,16 +68,18 @@ def transformer(
         independent_heads=independent_heads,
         divergence=divergence,
         decoder=model.decoder,
-        encoder=_pretrained(size, model),
+        encoder=_encoder(size, model),
     )
 
 
-def _pretrained(size: int, model: ModelConfig) -> nn.Module | None:
-    """The encoder of a known shape whose weights come from elsewhere; one's own is put in its place later."""
-    if model.encoder == "own":
-        return nn.Identity()
+def _encoder(size: int, model: ModelConfig) -> nn.Module | None:
+    """What takes the place of the SABs, if anything; a module of one's own is put there later."""
     if model.encoder == "dytox":
         return None
+    if model.encoder == "own":
+        return nn.Identity()
+    if model.encoder == "hybrid":
+        return HybridEncoder(model.dim, stem=model.stem)
     encoder = VisionTransformer(
         image_size=size,
         patch_size=model.patch_size,

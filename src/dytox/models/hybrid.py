@@ -1,0 +1,27 @@
+"""A ResNet in the place of the SABs (the paper's appendix, after Dosovitskiy's hybrid)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from dytox.models.batchnorm import BatchNorm2d
+from dytox.models.resnet import ResNet, Stem
+
+
+class HybridEncoder(nn.Module):
+    """ResNet18 without its fourth stage, a pointwise convolution, BatchNorm and ReLU: a token a place."""
+
+    def __init__(self, dim: int, *, stem: Stem = "small") -> None:
+        super().__init__()
+        whole = ResNet("resnet18", stem=stem)
+        self.stem, self.stages = whole.stem, whole.stages[:-1]
+        self.proj = nn.Conv2d(whole.dim // 2, dim, kernel_size=1)  # each stage doubles the channels
+        self.norm = BatchNorm2d(dim)
+
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
+        x = self.stem(images)
+        for stage in self.stages:
+            x = stage(x)
+        x = relu(self.norm(self.proj(x)))  # (batch, dim, height, width)
+        return x.flatten(2).transpose(1, 2)
