@@ -86,7 +86,8 @@ def test_show_prints_the_whole_config_and_what_is_in_effect(dytox: Program) -> N
 
 
 def test_show_says_how_much_memory_there_is(dytox: Program) -> None:
-    assert "# memory: 2000 in all, at most 20 a class, selected by herding\n" in dytox("show", "cifar100-b50-10").out
+    kept = "# memory: 2000 in all, at most 20 a class, selected by herding\n"
+    assert kept in dytox("show", "cifar100-b50-10").out
     assert "# memory: none\n" in dytox("show", "digits", "--method", "finetune").out
 
 
