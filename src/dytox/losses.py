@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,3 +53,39 @@ def divergence_targets(targets: Tensor, old: int) -> Tensor:
 def probabilities(logits: Tensor, activation: Activation) -> Tensor:
     """What the loss takes the logits for: a probability for each class, or a distribution over them."""
     return logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=1)
+
+
+def pod_spatial(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Term:
+    """PODNet's L_POD-spatial: ‖p(h) - p(h_teacher)‖ of each image, a mean over the maps (batch, c, h, w).
+
+    p squares a map, pools it over its width and over its height, and normalises both sums together.
+    """
+    distances = [
+        (_pooled(mine) - _pooled(theirs)).norm(dim=1) for mine, theirs in zip(maps, teacher_maps, strict=True)
+    ]
+    return Term(torch.stack(distances).mean(dim=0).sum(), len(maps[0]))
+
+
+def _pooled(features: Tensor) -> Tensor:
+    squares = features.square()
+    sums = torch.cat([squares.sum(dim=3), squares.sum(dim=2)], dim=2)  # (batch, channels, height + width)
+    return functional.normalize(sums.flatten(1), dim=1)
+
+
+def cosine_distance(features: Tensor, teacher_features: Tensor) -> Term:
+    """1 - cos(f, f_teacher) of each image: PODNet's L_POD-flat, UCIR's less-forget constraint."""
+    cosines = functional.cosine_similarity(features, teacher_features, dim=1)
+    return Term((1 - cosines).sum(), len(features))
+
+
+def nca(logits: Tensor, labels: Tensor, margin: Tensor) -> Tensor:
+    """PODNet's L_LSC of each image: [-(ηs_y - ηδ) + log Σ_{i≠y} exp(ηs_i)]₊ for logits ηs and margin ηδ."""
+    own = functional.one_hot(labels, logits.shape[1]).bool()
+    others = logits.masked_fill(own, float("-inf")).logsumexp(dim=1)
+    return (others - logits[own] + margin).relu()
+
+
+def sparsity(layers: Sequence[tuple[int, Tensor, Tensor]]) -> Term:
+    """DER's L_S = Σ K_l ‖m_{l-1}‖₁ ‖m_l‖₁ / Σ K_l c_{l-1} c_l, for layers (K, mask of inputs, of outputs)."""
+    kept = torch.stack([kernel * before.sum() * after.sum() for kernel, before, after in layers]).sum()
+    return Term(kept / sum(kernel * len(before) * len(after) for kernel, before, after in layers), 1)

@@ -15,7 +15,7 @@ from dytox.models.base import Constant
 INCREMENTS = (2, 3, 2)
 
 
-@pytest.fixture(scope="module", params=sorted({*registry.places(), "replay-resnet"}))
+@pytest.fixture(scope="module", params=sorted({*registry.places(), "replay-resnet", "der-pruned"}))
 def run(request, taught):
     """The learner after the third task, and the diary of all three."""
     return taught(request.param, increments=INCREMENTS)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dytox.config import Config, Section, validate
 from dytox.errors import UserError
-from dytox.losses import Term, classification, probabilities
+from dytox.losses import Term, classification, divergence_targets, probabilities
 from dytox.models.base import ContinualModel, Output
 
 if TYPE_CHECKING:
@@ -118,6 +118,14 @@ class Method(nn.Module):
         loss = self.config.loss
         targets = batch.targets(output.logits.shape[1], smoothing=loss.label_smoothing)
         return classification(output.logits, targets, loss.activation)
+
+    def divergence(self, batch: Batch, output: Output) -> Term:
+        """The classification loss of a divergence head, to which all old classes are one."""
+        assert output.divergence is not None
+        loss, seen = self.config.loss, output.logits.shape[1]
+        old = seen + 1 - output.divergence.shape[1]
+        targets = divergence_targets(batch.targets(seen, smoothing=loss.label_smoothing), old)
+        return classification(output.divergence, targets, loss.activation)
 
     def expand(self, lesson: Lesson) -> None:
         """Action: room for the new classes, initialised as the position says."""

@@ -23,6 +23,15 @@ def refresh(method: Method) -> Sequence[Phase]:
     ]
 
 
+def balanced_subset(lesson: Lesson) -> Samples:
+    """New images and memory, of every class as many as of the smallest, drawn at random."""
+    samples, source = lesson.samples("new+memory"), lesson.generator("balanced")
+    fewest = int(samples.labels.unique(return_counts=True)[1].min())
+    shuffled = torch.randperm(len(samples), generator=source)
+    labels = samples.labels[shuffled]
+    return samples.take(torch.cat([shuffled[labels == each][:fewest] for each in labels.unique()]))
+
+
 def select_memory(lesson: Lesson) -> None:
     """Old classes keep the first of theirs; each new class gets the images that the selection wants most.
 

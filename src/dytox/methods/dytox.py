@@ -23,7 +23,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import select_memory
-from dytox.losses import Term, classification, distillation, divergence_targets
+from dytox.losses import Term, distillation
 from dytox.models.base import Output
 from dytox.models.build import transformer
 from dytox.models.dytox import DyTox
@@ -111,10 +111,7 @@ class DyToxMethod(Method):
             kd = distillation(output.logits[:, :old], self.teach(batch).logits, self.options.temperature)
             terms = {"clf": terms["clf"].weighted(1 - alpha), "kd": kd.weighted(alpha)}
         if output.divergence is not None:
-            targets = batch.targets(seen, smoothing=self.config.loss.label_smoothing)
-            targets = divergence_targets(targets, old)
-            div = classification(output.divergence, targets, self.config.loss.activation)
-            terms["div"] = div.weighted(self.options.divergence)
+            terms["div"] = self.divergence(batch, output).weighted(self.options.divergence)
         return terms
 
     def tidy(self, lesson: Lesson) -> None:

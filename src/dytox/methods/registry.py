@@ -11,6 +11,10 @@ from dytox.errors import UserError, unknown
 
 BUILT_IN = {
     "dytox": "dytox.methods.dytox:DyToxMethod",
+    "podnet": "dytox.methods.podnet:PodNet",
+    "rpsnet": "dytox.methods.rpsnet:RpsNet",
+    "der": "dytox.methods.der:Der",
+    "simple_der": "dytox.methods.simple_der:SimpleDer",
     "replay": "dytox.methods.replay:Replay",
     "finetune": "dytox.methods.finetune:Finetune",
     "joint": "dytox.methods.joint:Joint",

@@ -11,8 +11,9 @@ from dytox.models.classifiers import Classifier
 from dytox.models.convnet import ConvNet
 from dytox.models.dytox import DyTox
 from dytox.models.hybrid import HybridEncoder
+from dytox.models.paths import PathNet
 from dytox.models.pretrained import VisionTransformer
-from dytox.models.resnet import ResNet
+from dytox.models.resnet import SHAPES, Name, ResNet
 
 
 def network(config: Config) -> ContinualModel:
@@ -25,13 +26,24 @@ def network(config: Config) -> ContinualModel:
 
 def resnet(config: Config) -> ResNet:
     """The residual network, without a head."""
-    model = config.model
-    if model.network == "transformer":
+    return ResNet(_resnet_name(config), stem=config.model.stem, last_relu=config.model.last_relu)
+
+
+def path_net(config: Config, *, places: int, tasks_per_path: int) -> PathNet:
+    """Levels of parallel modules, as wide as the residual network that the config names."""
+    width = SHAPES[_resnet_name(config)].channels[0]
+    large = config.model.stem == "large"
+    return PathNet(width, places=places, tasks_per_path=tasks_per_path, large_stem=large)
+
+
+def _resnet_name(config: Config) -> Name:
+    name = config.model.network
+    if name == "transformer":
         raise UserError(
             f"Impossible config: {config.method.name} works on a residual network, so model.network must be "
             "resnet8, resnet18 or resnet32, not transformer."
         )
-    return ResNet(model.network, stem=model.stem, last_relu=model.last_relu)
+    return name
 
 
 def transformer(

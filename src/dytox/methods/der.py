@@ -1,0 +1,120 @@
+"""DER: dynamically expandable representation (Yan et al., CVPR 2021), without pruning or with channel masks.
+
+Verified here: t × 11,168,832 parameters of t extractors, one of which learns; 112.20 / 224.40 / 561.00 M at
+10 / 20 / 50 steps (the paper's table, 112.27 / 224.55 / 561.39, counts a 7×7 stem); old extractors, their
+BatchNorm statistics too, do not move; the second classifier's target is 1 for the first new class and 0 for
+any old one; the classifier's own training leaves features as they are; a pruned network equals the masked
+one; a mask's compensated gradient is its formula; sparsity is 1 for open masks and 0 for closed ones.
+Deviations: the classifier's temperature stays in the network, which changes no prediction but the
+confidences. The code with masks was never published: with `sparsity` (λ_s) the formulas are the paper's as
+remembered, with HAT's limits of e and s·e; masks start open; the inner channels of residual blocks are
+masked and the sums are not, so that features keep their width; a block keeps one channel at least; a new
+extractor starts from the channels that the last one kept. λ_s and s_max are HAT's, as a start: choose λ_s
+with `data.validation_share`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import ClassVar
+
+from pydantic import Field
+from torch import nn
+
+from dytox.config import Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.moment import Moment
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import balanced_subset, select_memory
+from dytox.losses import Term, sparsity
+from dytox.models import pruning
+from dytox.models.base import Output
+from dytox.models.build import resnet
+from dytox.models.extractors import ExtractorNet
+from dytox.models.masks import steepness
+
+
+class DerOptions(Section):
+    """The classifier's temperature, and the masks."""
+
+    temperature: float = Field(5.0, gt=0)  # of the logits, when the classifier alone learns and later
+    sparsity: float = Field(0.0, ge=0)  # λ_s, the weight of the sparsity loss; 0: no masks, no pruning
+    steepness: float = Field(400.0, gt=1)  # s_max, that of the masks at the end of an epoch
+
+
+class Der(Method):
+    """Keeps every task's extractor and adds one; the classifier on all of them is learned again, balanced."""
+
+    name: ClassVar[str] = "der"
+    summary: ClassVar[str] = "an extractor a task, all kept; the classifier learned anew on a balanced set"
+    Options: ClassVar[type[Section]] = DerOptions
+    options: DerOptions
+    model: ExtractorNet
+
+    def build(self) -> ExtractorNet:
+        """One extractor, to which each task adds another."""
+        return ExtractorNet(partial(resnet, self.config), masked=self.options.sparsity > 0)
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train the new extractor; prune it; learn the classifier anew; select the memory."""
+        phases: list[Phase] = [
+            Action("expand", self.expand),
+            Training("train", "new+memory", self.model.learning, self.config.training),
+            Action("tidy", self.tidy),
+        ]
+        if task.index > 0 and self.config.memory.size:
+            phases.append(Action("reset", self.reset))
+            phases.append(Training("classifier", balanced_subset, self.rehearses, self.config.finetuning))
+        phases.append(Action("memory", select_memory))
+        return phases
+
+    def rehearses(self) -> Iterator[nn.Module]:
+        """The classifier, on features that stay."""
+        yield self.model.head
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """L = L_clf + L_aux + λ_s L_S; L_aux from the second task on, L_S while there are masks."""
+        terms = super().losses(batch, output)
+        if output.divergence is not None:
+            terms["aux"] = self.divergence(batch, output)
+        if pruning.masks(self.model.newest):
+            layers = pruning.masked_layers(self.model.newest)
+            terms["sparsity"] = sparsity(layers).weighted(self.options.sparsity)
+        return terms
+
+    def before_epoch(self, moment: Moment) -> None:
+        """After the warm-up the classifiers start once more."""
+        warmup = self.config.training.schedule.warmup_epochs
+        if moment.phase == "train" and 0 < moment.position.epoch == warmup:
+            with moment.seeded("heads"):
+                self.model.reset_heads()
+
+    def before_forward(self, moment: Moment) -> None:
+        """Masks get steeper from step to step of an epoch."""
+        for mask in pruning.masks(self.model.newest):
+            mask.s = steepness(moment.position.step, moment.steps, self.options.steepness)
+
+    def after_backward(self, moment: Moment) -> None:
+        """The masks' gradients are compensated for their steepness."""
+        for mask in pruning.masks(self.model.newest):
+            mask.compensate()
+
+    def after_update(self, moment: Moment) -> None:
+        """No channel gets out of reach."""
+        for mask in pruning.masks(self.model.newest):
+            mask.clamp()
+
+    def tidy(self, lesson: Lesson) -> None:
+        """Action: what served training goes, and the channels that the masks close."""
+        self.model.drop_divergence_head()
+        if self.options.sparsity:
+            pruning.prune_masked(self.model.newest)
+
+    def reset(self, lesson: Lesson) -> None:
+        """Action: the classifier forgets, and gets its temperature."""
+        with lesson.seeded("classifier"):
+            self.model.reset_heads(self.options.temperature)

@@ -1,0 +1,121 @@
+"""PODNet: pooled outputs distillation (Douillard et al., ECCV 2020).
+
+Verified here: POD by hand, zero where the student is its teacher, the same for maps of another scale; no POD
+term without a teacher; the order of a class's proxies is no matter; old proxies do not move in training;
+11.68 M parameters for 100 classes on a ResNet18 (the paper's table says 11.22, as with one proxy a class).
+Deviations from the authors' code: L_LSC is the paper's, with a hinge, the margin on the own class alone and
+the own class left out of the sum (there every similarity has the margin, which does nothing); only the last
+block is without its outer ReLU (there every block is); with MixUp, the losses of both labels are mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from dytox.config import Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.evaluate import features
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.moment import Moment
+from dytox.engine.phase import Action, Phase, Training, freeze
+from dytox.engine.rehearsal import select_memory
+from dytox.losses import Term, cosine_distance, nca, pod_spatial
+from dytox.models.base import Output
+from dytox.models.build import resnet
+from dytox.models.convnet import ConvNet
+from dytox.models.proxies import ProxyClassifier, centres
+
+
+class PodNetOptions(Section):
+    """The head, the margin, and the weights of the distillation."""
+
+    proxies: int = Field(10, gt=0)  # of a class
+    margin: float = Field(0.6, ge=0)  # δ
+    spatial: float = Field(3.0, ge=0)  # λ_c
+    flat: float = Field(1.0, ge=0)  # λ_f
+    clamp: float = Field(5.0, gt=0)  # of every value of a gradient
+
+
+class PodNet(Method):
+    """Distils pooled maps of every stage; classes have several proxies."""
+
+    name: ClassVar[str] = "podnet"
+    summary: ClassVar[str] = "distils pooled maps of every stage; several proxies a class"
+    Options: ClassVar[type[Section]] = PodNetOptions
+    options: PodNetOptions
+    model: ConvNet
+
+    def build(self) -> ConvNet:
+        """A ResNet, whose features may be negative, and proxies."""
+        backbone = resnet(self.config)
+        return ConvNet(backbone, ProxyClassifier(backbone.dim, proxies=self.options.proxies))
+
+    @property
+    def head(self) -> ProxyClassifier:
+        """The proxies."""
+        assert isinstance(self.model.head, ProxyClassifier)
+        return self.model.head
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train with the teacher; select the memory; finetune the proxies on it."""
+        train = Training("train", "new+memory", self.learns, self.config.training)
+        memory = Action("memory", select_memory)
+        if task.index == 0:
+            return [Action("expand", self.expand), train, memory]
+        phases: list[Phase] = [
+            Action("teacher", self.keep_teacher),
+            Action("expand", self.expand),
+            Action("imprint", self.imprint),
+            train,
+            Action("tidy", self.drop_teacher),
+            memory,
+        ]
+        if self.config.memory.size:
+            phases.append(Training("finetune", "memory", self.rehearses, self.config.finetuning))
+        return phases
+
+    def imprint(self, lesson: Lesson) -> None:
+        """Action: new proxies start at the centres of their class's features."""
+        freeze(self)
+        found, source = features(lesson, lesson.new), lesson.generator("proxies")
+        labels = range(lesson.task.old, lesson.task.seen)
+        of_class = [found[lesson.new.labels == label] for label in labels]
+        wanted = torch.stack([centres(each, self.options.proxies, source) for each in of_class])
+        self.head.imprint(lesson.world.from_main(wanted))
+
+    def learns(self) -> Iterator[nn.Module | nn.Parameter]:
+        """All but the old proxies."""
+        yield self.model.backbone
+        yield self.head.tasks[-1]
+        yield self.head.scale
+
+    def rehearses(self) -> Iterator[nn.Module]:
+        """All proxies."""
+        yield self.head
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """L = L_LSC + √(seen / new) (λ_c L_POD-spatial + λ_f L_POD-flat), the latter with a teacher."""
+        margin = self.options.margin * self.head.scale
+        own = nca(output.logits, batch.labels, margin)
+        mixed_in = nca(output.logits, batch.partners, margin)
+        terms = {"clf": Term(torch.lerp(mixed_in, own, batch.shares.to(own)).sum(), len(own))}
+        if self.teacher is None:
+            return terms
+        taught, factor = self.teach(batch), sqrt(self.model.classes / self.model.increments[-1])
+        spatial = pod_spatial(output.maps, taught.maps)
+        flat = cosine_distance(output.embeddings.flatten(1), taught.embeddings.flatten(1))
+        terms["pod_spatial"] = spatial.weighted(factor * self.options.spatial)
+        terms["pod_flat"] = flat.weighted(factor * self.options.flat)
+        return terms
+
+    def after_backward(self, moment: Moment) -> None:
+        """No value of a gradient beyond ±5."""
+        nn.utils.clip_grad_value_(self.parameters(), self.options.clamp)

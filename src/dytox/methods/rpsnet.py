@@ -1,0 +1,92 @@
+"""RPSNet: random path selection (Rajasegaran et al., NeurIPS 2019).
+
+Verified here: 56.60 M parameters for 100 classes with five modules a level, as in the paper's table (the
+authors' code allocates 89.59 M at once); the teacher's logits are those of the last task's model on its own
+paths; modules of earlier paths, their BatchNorm statistics too, do not move; paths are only added.
+Deviations from the authors' code: a new path takes modules that no path has used yet, so that five paths are
+five modules a level, and adds some where all M are used; one path is drawn, not the best of eight by test
+accuracy; the teacher sees its own paths alone (there also new, untrained modules); level 7 adds its input as
+its like do; the head grows; brightness is varied instead of rotation, and images are normalised as the
+scenario says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from dytox.config import Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import select_memory
+from dytox.losses import Term
+from dytox.models.base import Output
+from dytox.models.build import path_net
+from dytox.models.paths import PathNet
+
+
+class RpsNetOptions(Section):
+    """The paths, and the distillation."""
+
+    modules: int = Field(8, gt=0)  # M, places for modules in a level; more paths than these add more
+    tasks_per_path: int = Field(2, gt=0)  # J, after so many tasks a new path is drawn
+    temperature: float = Field(2.0, gt=0)  # of the distillation
+    rigidity: float = Field(2.5, gt=0)  # of the distillation's weight, which grows by it with every task
+
+
+class RpsNet(Method):
+    """Parallel modules in every level, and a new path through them every second task."""
+
+    name: ClassVar[str] = "rpsnet"
+    summary: ClassVar[str] = (
+        "a new path of modules every second task, old ones frozen; adds some beyond M = 8"
+    )
+    Options: ClassVar[type[Section]] = RpsNetOptions
+    options: RpsNetOptions
+    model: PathNet
+
+    def build(self) -> PathNet:
+        """Nine levels, as wide as the residual network of the config, with one path."""
+        options = self.options
+        return path_net(self.config, places=options.modules, tasks_per_path=options.tasks_per_path)
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train the last path with the teacher; select the memory."""
+        teaching = [Action("teacher", self.keep_teacher)] if task.index else []
+        return [
+            *teaching,
+            Action("expand", self.expand),
+            Training("train", "new+memory", self.model.learning, self.config.training),
+            Action("tidy", self.drop_teacher),
+            Action("memory", select_memory),
+        ]
+
+    def rehearses(self) -> Iterator[nn.Module]:
+        """What a task teaches: earlier paths stay."""
+        return self.model.learning()
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """L = L_clf + φ L_kd, the latter with a teacher; φ = 1 up to the third task, then 2.5, 5, 7.5 …"""
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            new = batch.targets(output.logits.shape[1])[:, self.teacher.classes :]
+            wanted = torch.cat([self.teach(batch).logits, new], dim=1)
+            later = self.model.tasks - 3  # than the third
+            phi = self.options.rigidity * later if later > 0 else 1.0
+            terms["kd"] = distillation_of_all(output.logits, wanted, self.options.temperature).weighted(phi)
+        return terms
+
+
+def distillation_of_all(logits: Tensor, wanted: Tensor, temperature: float) -> Term:
+    """L_kd = Σ max(0, p log(p / q)) an image, over all classes: p of the wanted logits, q of the student's.
+
+    Wanted are the teacher's old logits with the one-hot vector of the new classes behind them.
+    """
+    p, q = ((each / temperature).log_softmax(dim=1) for each in (wanted, logits))
+    return Term((p.exp() * (p - q)).clamp(min=0).sum(), len(logits))

@@ -1,0 +1,119 @@
+"""Simple-DER-like: a stand-in for Simple-DER (Li et al., 2021), of which only the abstract could be read.
+
+Known: all extractors are kept, their features are concatenated, distillation, each extractor is pruned, "no
+hyperparameters". Not known: the rule of pruning. Here: of each layer inside the residual blocks the filters
+go whose L1 norm is below the layer's mean; then the newest extractor learns on for a few epochs, at the last
+learning rate. The rest is DER's, with WA's distillation. Label results "Simple-DER-like".
+Verified here: the rule takes no number; what it keeps can be told from the weights alone; pruned extractors
+stay as they are, bit by bit, while later tasks are learned; there are fewer parameters than DER's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import ClassVar
+
+from pydantic import Field
+from torch import nn
+
+from dytox.config import PhaseConfig, ScheduleConfig, Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.moment import Moment
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import balanced_subset, select_memory
+from dytox.engine.schedule import learning_rate
+from dytox.losses import Term, distillation
+from dytox.models import pruning
+from dytox.models.base import Output
+from dytox.models.build import resnet
+from dytox.models.extractors import ExtractorNet
+
+
+class SimpleDerOptions(Section):
+    """The temperatures, and how long a pruned extractor learns on."""
+
+    temperature: float = Field(5.0, gt=0)  # of the logits, when the classifier alone learns and later
+    distillation: float = Field(2.0, gt=0)  # the temperature of the distillation
+    recovery_epochs: int = Field(10, ge=0)  # after pruning
+
+
+class SimpleDer(Method):
+    """Keeps every task's extractor, each pruned by a rule without a number, and distils the old logits."""
+
+    name: ClassVar[str] = "simple_der"
+    summary: ClassVar[str] = "Simple-DER-like: as der, distilled, each extractor pruned by a stand-in rule"
+    Options: ClassVar[type[Section]] = SimpleDerOptions
+    options: SimpleDerOptions
+    model: ExtractorNet
+
+    def build(self) -> ExtractorNet:
+        """One extractor, to which each task adds another."""
+        return ExtractorNet(partial(resnet, self.config))
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train a new extractor, prune it, let it recover; then the classifier and the memory."""
+        later = task.index > 0
+        teaching: list[Phase] = [Action("teacher", self.keep_teacher)] if later else []
+        learning: list[Phase] = [
+            Action("expand", self.expand),
+            Training("train", "new+memory", self.model.learning, self.config.training),
+            Action("prune", self.prune),
+            Training("recover", "new+memory", self.model.learning, self.recovery()),
+            Action("tidy", self.tidy),
+        ]
+        balancing: list[Phase] = [
+            Action("reset", self.reset),
+            Training("classifier", balanced_subset, self.rehearses, self.config.finetuning),
+        ]
+        balanced = balancing if later and self.config.memory.size else []
+        return [*teaching, *learning, *balanced, Action("memory", select_memory)]
+
+    def recovery(self) -> PhaseConfig:
+        """As the training ends, for a few epochs more."""
+        training = self.config.training
+        last = {"lr": learning_rate(training, max(0, training.epochs - 1)), "lr_reference_batch": None}
+        schedule = ScheduleConfig(name="constant")
+        return training.model_copy(
+            update={**last, "epochs": self.options.recovery_epochs, "schedule": schedule}
+        )
+
+    def rehearses(self) -> Iterator[nn.Module]:
+        """The classifier, on features that stay."""
+        yield self.model.head
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """L = (1 - α) L_clf + α L_kd + L_aux, α = old / seen classes; the classifier alone: L_clf."""
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            old, alpha = self.teacher.classes, self.teacher.classes / self.model.classes
+            kd = distillation(output.logits[:, :old], self.teach(batch).logits, self.options.distillation)
+            terms["clf"] = terms["clf"].weighted(1 - alpha)
+            terms["kd"] = kd.weighted(alpha * old)  # a mean over the images, as WA has it
+        if output.divergence is not None:
+            terms["aux"] = self.divergence(batch, output)
+        return terms
+
+    def before_epoch(self, moment: Moment) -> None:
+        """DER's second start of the classifiers, after the warm-up."""
+        warmup = self.config.training.schedule.warmup_epochs
+        if (moment.phase, moment.position.epoch) == ("train", warmup or None):
+            with moment.seeded("heads"):
+                self.model.reset_heads()
+
+    def prune(self, lesson: Lesson) -> None:
+        """Action: the weak filters of the newest extractor go."""
+        pruning.prune_weak(self.model.newest)
+
+    def tidy(self, lesson: Lesson) -> None:
+        """Action: teacher and second classifier have served."""
+        self.drop_teacher(lesson)
+        self.model.drop_divergence_head()
+
+    def reset(self, lesson: Lesson) -> None:
+        """Action: the classifier forgets, and gets its temperature."""
+        with lesson.seeded("classifier"):
+            self.model.reset_heads(self.options.temperature)
