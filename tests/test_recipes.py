@@ -25,7 +25,7 @@ SCENARIOS = [
     "digits",
     "own-images",
 ]
-METHODS = ["dytox", "finetune", "joint", "replay"]
+METHODS = ["bic", "dytox", "e2e", "finetune", "icarl", "joint", "replay", "ucir", "wa"]
 VARIANTS = ["dytox-plus", "dytox-plus-plus", "dytox-hybrid"]
 
 OWN = """\
@@ -55,7 +55,7 @@ def test_all_presets_are_there_and_say_what_they_are() -> None:
         assert "\n" not in about
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sorted(registry.BUILT_IN))
 @pytest.mark.parametrize("recipe", SCENARIOS)
 def test_every_recipe_goes_with_every_method(recipe: str, method: str) -> None:
     config = registry.complete(recipes.compose(recipe, method=method))
@@ -307,7 +307,7 @@ def test_an_unknown_recipe_gets_a_hint(name: str, words: str) -> None:
     ("name", "words"),
     [
         ("dytx", "Unknown method 'dytx': did you mean 'dytox'?"),
-        ("zzz", "Unknown method 'zzz': there is "),
+        ("zzz", f"Unknown method 'zzz': there is {', '.join(sorted(registry.BUILT_IN))}."),
         ("nowhere:Thing", "Method 'nowhere:Thing' cannot be loaded from nowhere:Thing"),
         ("dytox.config:Nothing", "cannot be loaded"),
         ("dytox.config:Config", "is not a dytox.engine.method.Method"),

@@ -89,3 +89,23 @@ def sparsity(layers: Sequence[tuple[int, Tensor, Tensor]]) -> Term:
     """DER's L_S = Σ K_l ‖m_{l-1}‖₁ ‖m_l‖₁ / Σ K_l c_{l-1} c_l, for layers (K, mask of inputs, of outputs)."""
     kept = torch.stack([kernel * before.sum() * after.sum() for kernel, before, after in layers]).sum()
     return Term(kept / sum(kernel * len(before) * len(after) for kernel, before, after in layers), 1)
+
+
+def distillation_by_image(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Term:
+    """KL(softmax(teacher / τ) ‖ softmax(student / τ)), per image; no factor τ²."""
+    return replace(distillation(logits, teacher_logits, temperature), count=len(logits))
+
+
+def soft_cross_entropy(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Term:
+    """-Σ softmax(teacher / τ) log softmax(student / τ), per image; at least the teacher's entropy."""
+    targets = (teacher_logits / temperature).softmax(dim=1)
+    return classification(logits / temperature, targets, "softmax")
+
+
+def margin_ranking(cosines: Tensor, labels: Tensor, *, old: int, margin: float, hardest: int) -> Term:
+    """Σ max(0, m - cos_y + cos_k) over the hardest new classes k of each image of an old class y."""
+    mine = labels < old
+    cosines, labels = cosines[mine], labels[mine]
+    hard = cosines[:, old:].topk(min(hardest, cosines.shape[1] - old)).values  # (old images, hardest)
+    right = cosines.gather(1, labels[:, None])
+    return Term((margin - right + hard).relu().sum(), hard.numel())

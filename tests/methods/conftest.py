@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +13,11 @@ from torch import Tensor
 
 from dytox import ContinualLearner
 from dytox.data.loader import Batch
+from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer
 from dytox.engine.phase import Training
 from dytox.losses import Term
+from dytox.methods import registry
 
 
 @dataclass
@@ -122,3 +126,32 @@ def taught(tiny, made):
         return learner, diary
 
     return teach
+
+
+@pytest.fixture(scope="session")
+def midway(tiny):
+    """A method in the middle of its last task's training, with its teacher; in eval mode."""
+
+    def build(name: str, increments: Sequence[int], **over) -> Any:
+        torch.manual_seed(0)
+        config = registry.complete(tiny(name, **over))
+        method = registry.find(config.method.name)(config)
+        for classes in increments[:-1]:
+            method.model.expand(classes)
+        if len(increments) > 1:
+            method.keep_teacher(None)
+        method.model.expand(increments[-1])
+        return method.eval()
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def lesson_of(made):
+    """The lesson that a learner had last, or one like it: with its method and memory as they are."""
+
+    def build(learner: ContinualLearner, first: int, last: int) -> Lesson:
+        method, memory = copy.deepcopy(learner.method), learner.memory
+        return Lesson(learner.config, method, learner.task, made(first, last), memory)
+
+    return build

@@ -30,13 +30,16 @@ class Exemplars:
 
     def shrunk(self, per_share: int) -> Exemplars:
         """The first so many of each class in each share: selection order makes it a prefix."""
-        kept, seen = [], dict[tuple[int, int], int]()
-        for place, key in enumerate(zip(self.samples.labels.tolist(), self.shares.tolist(), strict=True)):
-            seen[key] = seen.get(key, 0) + 1
-            if seen[key] <= per_share:
-                kept.append(place)
-        places = torch.tensor(kept, dtype=torch.int64)
-        return Exemplars(self.samples.take(places), self.shares[places])
+        kept = self.ranks() < per_share
+        return Exemplars(self.samples.take(kept), self.shares[kept])
+
+    def ranks(self) -> Tensor:
+        """The place of each exemplar among those of its class and share, from 0 on."""
+        seen, ranks = dict[tuple[int, int], int](), []
+        for key in zip(self.samples.labels.tolist(), self.shares.tolist(), strict=True):
+            ranks.append(seen.get(key, 0))
+            seen[key] = ranks[-1] + 1
+        return torch.tensor(ranks, dtype=torch.int64)
 
     def of(self, labels: Collection[int], share: int) -> Samples:
         """The exemplars of these classes in a share."""

@@ -12,6 +12,7 @@ from dytox.data.samples import Samples
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
+from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.errors import UserError
 from dytox.models.base import Output
@@ -29,6 +30,7 @@ def scores(method: Method, images: Tensor, world: World) -> Tensor:
 def features(lesson: Lesson, samples: Samples, share: int | None = None) -> Tensor:
     """Features to select by, (n, dim): without augmentation, or with that of a share of the memory."""
     method, augmentation = lesson.method, lesson.augmentation
+    freeze(method)  # whatever phase was before: no BatchNorm moves here
     draws = {}
     if share is not None:
         source = lesson.generator(f"share {share}")

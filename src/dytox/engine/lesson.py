@@ -58,6 +58,15 @@ class Lesson:
             )
         return Samples.concatenate([self.earlier, self.new])
 
+    @property
+    def known_classes(self) -> list[int]:
+        """The classes known before of which it has more images."""
+        return [] if self.known is None else self.known.labels.unique().tolist()
+
+    def known_exemplars(self, share: int) -> Samples:
+        """What a share of the memory has of these."""
+        return self.memory.of(self.known_classes, share)
+
     def sam(self, phase: str) -> SamConfig | None:
         """The sharpness-aware minimisation of a phase, where it has one."""
         sam = self.config.sam

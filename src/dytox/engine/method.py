@@ -37,6 +37,7 @@ class Method(nn.Module):
     summary: ClassVar[str]  # one line for `dytox methods`
     cannot: ClassVar[str] = ""  # what it cannot do by its nature, one line
     uses_memory: ClassVar[bool] = True
+    needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False
     Options: ClassVar[type[Section]] = NoOptions
 
@@ -62,6 +63,10 @@ class Method(nn.Module):
         from dytox.engine.rehearsal import refresh  # it knows methods
 
         return refresh(self)
+
+    def learns(self) -> Iterable[nn.Module | nn.Parameter]:
+        """What learns in training; by default everything."""
+        return [self.model]
 
     def rehearses(self) -> Iterable[nn.Module | nn.Parameter]:
         """What learns where the memory alone is learned."""

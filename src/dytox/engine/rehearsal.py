@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from dytox.data.samples import Samples
+from dytox.data.scenario import Task
 from dytox.engine.evaluate import features, refuse_no_numbers
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training, freeze
+from dytox.engine.phase import Action, Phase, Training
 from dytox.memory.quota import exemplars_per_share
 from dytox.memory.selection import selected
+
+
+def growing(method: Method, task: Task) -> list[Phase]:
+    """From the second task on, keep the network as it is for a teacher; make room for the new classes."""
+    teacher: list[Phase] = [Action("teacher", method.keep_teacher)] if task.index else []
+    return [*teacher, Action("expand", method.expand)]
 
 
 def refresh(method: Method) -> Sequence[Phase]:
@@ -32,7 +39,15 @@ def balanced_subset(lesson: Lesson) -> Samples:
     return samples.take(torch.cat([shuffled[labels == each][:fewest] for each in labels.unique()]))
 
 
-def select_memory(lesson: Lesson) -> None:
+def most_wanted(lesson: Lesson, share: int, quota: int) -> Samples:
+    """The images that a share of the memory wants most, of all that the lesson has."""
+    candidates = lesson.new
+    if lesson.known is not None:
+        candidates = Samples.concatenate([lesson.new, lesson.known, lesson.known_exemplars(share)])
+    return select(lesson, candidates, share, quota)
+
+
+def select_memory(lesson: Lesson, choose: Callable[[Lesson, int, int], Samples] = most_wanted) -> None:
     """Old classes keep the first of theirs; each new class gets the images that the selection wants most.
 
     An old class of which the lesson has more images is selected again, from these and its exemplars.
@@ -42,16 +57,10 @@ def select_memory(lesson: Lesson) -> None:
     config, task = lesson.config.memory, lesson.task
     if not config.size:
         return
-    freeze(lesson.method)
     quota = exemplars_per_share(config, task.seen)
-    known = [] if lesson.known is None else lesson.known.labels.unique().tolist()
-    memory = lesson.memory.without(known).shrunk(quota)
+    memory = lesson.memory.without(lesson.known_classes).shrunk(quota)
     for share in range(config.shares):
-        candidates = lesson.new
-        if lesson.known is not None:
-            again = lesson.memory.of(known, share)
-            candidates = Samples.concatenate([lesson.new, lesson.known, again])
-        memory = memory.extended(select(lesson, candidates, share, quota), share)
+        memory = memory.extended(choose(lesson, share, quota), share)
     lesson.memory = memory
 
 

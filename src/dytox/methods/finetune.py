@@ -5,10 +5,8 @@ Verified here: an old class's logit gets a gradient from a new sample; growing c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
-
-from torch import nn
 
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
@@ -35,7 +33,3 @@ class Finetune(Method):
             Action("expand", self.expand),
             Training("train", "new", self.learns, self.config.training),
         ]
-
-    def learns(self) -> Iterator[nn.Module]:
-        """Everything."""
-        yield self.model

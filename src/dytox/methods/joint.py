@@ -5,10 +5,8 @@ With `scenario.joint` there is one step of all classes, as in the paper's "Trans
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
-
-from torch import nn
 
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -45,7 +43,3 @@ class Joint(Method):
             self.model = self.build()
             self.model.expand(lesson.task.seen)
         self.model.to(device, dtype)
-
-    def learns(self) -> Iterator[nn.Module]:
-        """Everything."""
-        yield self.model

@@ -18,6 +18,11 @@ BUILT_IN = {
     "replay": "dytox.methods.replay:Replay",
     "finetune": "dytox.methods.finetune:Finetune",
     "joint": "dytox.methods.joint:Joint",
+    "icarl": "dytox.methods.icarl:ICaRL",
+    "e2e": "dytox.methods.e2e:E2E",
+    "ucir": "dytox.methods.ucir:UCIR",
+    "bic": "dytox.methods.bic:BiC",
+    "wa": "dytox.methods.wa:WA",
 }
 
 
@@ -52,5 +57,7 @@ def complete(config: Config) -> Config:
             f"{config.method.name} never has a memory, so memory.size must be 0, not {config.memory.size}; "
             "replay is finetune with a memory."
         )
+    if method.needs_memory and not config.memory.size:
+        raise UserError(f"{config.method.name} cannot do without a memory, so memory.size must be above 0.")
     filled = {"name": config.method.name, **options.model_dump()}
     return config.model_copy(update={"method": validate(MethodConfig, merge({}, filled), "method.")})

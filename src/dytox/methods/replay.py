@@ -5,10 +5,8 @@ Verified here: memory within its budget; an old class's logit gets a gradient fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
-
-from torch import nn
 
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
@@ -35,7 +33,3 @@ class Replay(Method):
             Training("train", "new+memory", self.learns, self.config.training),
             Action("memory", select_memory),
         ]
-
-    def learns(self) -> Iterator[nn.Module]:
-        """Everything."""
-        yield self.model

@@ -41,6 +41,11 @@ class ContinualModel(nn.Module):
         """The number of classes seen."""
         return sum(self.increments)
 
+    @property
+    def old(self) -> int:
+        """The number of classes of all tasks but the last."""
+        return sum(self.increments[:-1])
+
     def expand(self, classes: int) -> None:
         """Makes room for a task of so many new classes."""
         raise TypeError(f"{type(self).__name__} cannot expand")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import nn
 
 from dytox.config import Config, ModelConfig
 from dytox.errors import UserError
 from dytox.models.base import ContinualModel
+from dytox.models.class_means import ClassMeans
 from dytox.models.classifiers import Classifier
 from dytox.models.convnet import ConvNet
 from dytox.models.dytox import DyTox
@@ -20,8 +23,15 @@ def network(config: Config) -> ContinualModel:
     """What the config names, with one growing linear head: for methods that do not mind which it is."""
     if config.model.network == "transformer":
         return transformer(config)
+    return convnet(config, lambda dim: Classifier(dim, bias=False))
+
+
+def convnet(
+    config: Config, head: Callable[[int], Classifier], means: Callable[[int], ClassMeans] | None = None
+) -> ConvNet:
+    """A residual network with a growing head, and class means where they are asked for."""
     backbone = resnet(config)
-    return ConvNet(backbone, Classifier(backbone.dim, bias=False))
+    return ConvNet(backbone, head(backbone.dim), None if means is None else means(backbone.dim))
 
 
 def resnet(config: Config) -> ResNet:

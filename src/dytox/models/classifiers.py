@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
@@ -64,3 +66,37 @@ class CosineClassifier(Classifier):
 
     def forward(self, features: Tensor) -> Tensor:
         return self.scale * self.cosines(features)
+
+
+class BiasCorrected(Classifier):
+    """α · o + β for the classes of the newest task, o for all others (BiC).
+
+    A new task starts at α = 1, β = 0.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.alpha, self.beta = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """No correction."""
+        self.alpha.fill_(1.0)
+        self.beta.fill_(0.0)
+
+    def expand(self, classes: int) -> None:
+        """New rows; from now on the correction is theirs."""
+        super().expand(classes)
+        self.reset()
+
+    def forget(self, gone: Collection[int]) -> list[int]:
+        """Takes these outputs away; without the newest task, nothing is left to correct."""
+        last = len(self.tasks) - 1
+        empty = super().forget(gone)
+        if last in empty:
+            self.reset()
+        return empty
+
+    def forward(self, features: Tensor) -> Tensor:
+        *old, new = self.blocks(features)
+        return torch.cat([*old, self.alpha * new + self.beta], dim=1)

@@ -9,27 +9,35 @@ from torch import Tensor, nn
 
 from dytox.models import slots
 from dytox.models.base import ContinualModel, Output
+from dytox.models.class_means import ClassMeans
 from dytox.models.classifiers import Classifier
 from dytox.models.resnet import ResNet
 
 
 class ConvNet(ContinualModel):
-    """A backbone carried from task to task, and a classifier on its features to which each task adds rows."""
+    """A backbone carried from task to task, and a classifier on its features to which each task adds rows.
 
-    def __init__(self, backbone: ResNet, head: Classifier) -> None:
+    With `means` it has a place for the mean feature of each class too, which a method may predict by.
+    """
+
+    def __init__(self, backbone: ResNet, head: Classifier, means: ClassMeans | None = None) -> None:
         super().__init__()
-        self.backbone, self.head = backbone, head
+        self.backbone, self.head, self.means = backbone, head, means
 
     def expand(self, classes: int) -> None:
         """New rows for a new task; no old logit changes."""
         like = next(self.backbone.parameters())
         self.head.expand(classes)
+        if self.means is not None:
+            self.means.expand(classes)
         self.increments.append(classes)
         self.to(device=like.device, dtype=like.dtype)
 
     def forget(self, places: Collection[int]) -> None:
         """Without these classes, by their place."""
         self.head.forget(places)
+        if self.means is not None:
+            self.means.forget(places)
         self.increments = [layer.out_features for layer in self.head.linears()]
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:

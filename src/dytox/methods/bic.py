@@ -1,0 +1,112 @@
+"""BiC: large scale incremental learning, by bias correction (Wu et al., CVPR 2019).
+
+Verified here: stage 2 moves two numbers and nothing else, buffers included; its loss is the cross-entropy of
+the corrected logits; predictions are corrected; the teacher's are by its own pair; no image that is ever
+validated on is ever learned from; the distillation's weight is old / seen.
+Deviations: the schedule of DER's code in stage 1 and, in stage 2, steps of SGD on all validation images for
+as many epochs as the preset says. Where the memory has one image a class there is nothing to validate on, and
+stage 2 is left out. As in the authors' code only the newest pair is used, on the newest classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+from torch import nn
+
+from dytox.config import OptimizerConfig, PhaseConfig, Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import growing
+from dytox.engine.validation import learned, rehearsed, reserved, select_apart, validation
+from dytox.losses import Term, soft_cross_entropy
+from dytox.memory.quota import exemplars_per_share
+from dytox.models.base import Output
+from dytox.models.build import convnet
+from dytox.models.classifiers import BiasCorrected
+from dytox.models.convnet import ConvNet
+
+
+class BiCOptions(Section):
+    """Of the distillation, and of stage 2."""
+
+    temperature: float = Field(2.0, gt=0)
+    shift_decay: float = Field(0.1, ge=0)  # of β, in stage 2
+    correction: PhaseConfig = PhaseConfig(  # stage 2
+        epochs=200,
+        batch=128,
+        lr=0.1,
+        lr_reference_batch=None,
+        optimizer=OptimizerConfig(name="sgd", weight_decay=0.0),
+    )
+
+
+class BiC(Method):
+    """Distillation; then two numbers, learned on held-out images, take the bias from the new logits."""
+
+    name: ClassVar[str] = "bic"
+    summary: ClassVar[str] = (
+        "distillation, then a linear correction of new logits, learned on held-out images"
+    )
+    cannot: ClassVar[str] = "do without a memory"
+    needs_memory: ClassVar[bool] = True
+    Options: ClassVar[type[Section]] = BiCOptions
+    options: BiCOptions
+    model: ConvNet
+
+    def build(self) -> ConvNet:
+        """A linear head, whose newest logits are corrected."""
+        return convnet(self.config, BiasCorrected)
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Stage 1 on all but the validation images, stage 2 on these; select the memory."""
+        stage2: list[Phase] = []
+        if task.index and reserved(exemplars_per_share(self.config.memory, task.old)):
+            stage2 = [Training("correct", validation, self.corrects, self.options.correction)]
+        return [
+            *growing(self, task),
+            Training("train", learned, self.learns, self.config.training),
+            Action("tidy", self.drop_teacher),
+            *stage2,
+            Action("memory", select_apart),
+        ]
+
+    def refresh(self, task: Task) -> Sequence[Phase]:
+        """Learned again are the exemplars that are not for validation."""
+        return [
+            Action("memory", select_apart),
+            Training("refresh", rehearsed, self.rehearses, self.config.finetuning),
+        ]
+
+    def learns(self) -> Iterator[nn.Module]:
+        """Stage 1: all but the correction, which is none yet."""
+        yield self.model.backbone
+        yield self.model.head.tasks
+
+    def corrects(self) -> Iterator[nn.Parameter]:
+        """Stage 2: α and β."""
+        head = self.model.head
+        assert isinstance(head, BiasCorrected)
+        yield from (head.alpha, head.beta)
+
+    def rehearses(self) -> Iterator[nn.Module]:
+        """As in stage 1."""
+        return self.learns()
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """Stage 1: (1 - λ) CE + λ KD, λ = old / seen classes; stage 2: CE + β² / 20."""
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            old, share = self.model.old, self.model.old / self.model.classes
+            kd = soft_cross_entropy(
+                output.logits[:, :old], self.teach(batch).logits, self.options.temperature
+            )
+            return {"clf": terms["clf"].weighted(1 - share), "kd": kd.weighted(share)}
+        if batch.phase == "correct":
+            _, beta = self.corrects()
+            terms["shift"] = Term(beta.square().sum() / 2, 1, self.options.shift_decay)
+        return terms

@@ -1,0 +1,107 @@
+"""E2E: end-to-end incremental learning (Castro et al., ECCV 2018).
+
+Verified here: one distillation for each old head in training, for each head in balanced finetuning; each is
+the teacher's entropy where student = teacher; the noise that enters an update has the deviation 0.3 / batch
+in the first epoch; balanced finetuning sees each class equally often, and the memory is within its budget
+after it.
+Deviations: the schedule of DER's code instead of 40 epochs over an offline set of twelve variations; plain
+weight decay, where the authors' is multiplied by each tensor's squared norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+
+from dytox.config import Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.moment import Moment
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import growing, select, select_memory
+from dytox.losses import Term, soft_cross_entropy
+from dytox.memory.quota import exemplars_per_share
+from dytox.models.base import Output
+from dytox.models.build import convnet
+from dytox.models.classifiers import Classifier
+from dytox.models.convnet import ConvNet
+
+
+class E2EOptions(Section):
+    """Of the distillation, and of the noise in the gradients."""
+
+    temperature: float = Field(2.0, gt=0)
+    noise: float = Field(0.3, ge=0)  # its deviation in the sum over a batch, in the first epoch
+    noise_decay: float = Field(0.55, ge=0)  # divided by (1 + epoch) to this power
+
+
+class E2E(Method):
+    """A distillation for every head, noise in the gradients, and balanced finetuning."""
+
+    name: ClassVar[str] = "e2e"
+    summary: ClassVar[str] = "a head a task, each distilled, gradient noise, balanced finetuning"
+    Options: ClassVar[type[Section]] = E2EOptions
+    options: E2EOptions
+    model: ConvNet
+
+    def build(self) -> ConvNet:
+        """A block of rows a task is a head a task."""
+        return convnet(self.config, Classifier)
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train; balance the memory; finetune on it, taught by the network as trained; select the memory."""
+        balanced: list[Phase] = []
+        if task.index and self.config.memory.size:
+            balanced = [
+                Action("balance", self.balance),
+                Action("second teacher", self.keep_teacher),
+                Training("finetune", "memory", self.learns, self.config.finetuning),
+            ]
+        return [
+            *growing(self, task),
+            Training("train", "new+memory", self.learns, self.config.training),
+            *balanced,
+            Action("tidy", self.drop_teacher),
+            Action("memory", self.select_anew),
+        ]
+
+    def balance(self, lesson: Lesson) -> None:
+        """Action: as many images of each new class as of an old one; for a while above the memory's size."""
+        config = self.config.memory
+        quota = exemplars_per_share(config, lesson.task.old)
+        for share in range(config.shares):
+            lesson.memory = lesson.memory.extended(select(lesson, lesson.new, share, quota), share)
+
+    def select_anew(self, lesson: Lesson) -> None:
+        """Action: new classes are selected again, by the network as it is now."""
+        lesson.memory = lesson.memory.without(range(lesson.task.old, lesson.task.seen))
+        select_memory(lesson)
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """CE over all classes + Σ over the teacher's heads of the cross-entropy with its softened softmax."""
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            sizes = self.teacher.increments
+            mine = output.logits[:, : sum(sizes)].split(sizes, dim=1)
+            theirs = self.teach(batch).logits.split(sizes, dim=1)
+            each = [
+                soft_cross_entropy(*pair, self.options.temperature).sum
+                for pair in zip(mine, theirs, strict=True)
+            ]
+            terms["kd"] = Term(torch.stack(each).sum(), len(batch.labels))
+        return terms
+
+    @torch.no_grad()
+    def after_backward(self, moment: Moment) -> None:
+        """Gaussian noise, as added to the gradient's sum over the batch, of which this is the mean."""
+        deviation = self.options.noise / (1 + moment.position.epoch) ** self.options.noise_decay
+        source = moment.generator("noise")
+        for weight in self.parameters():
+            if weight.grad is not None and deviation:
+                noise = torch.randn(weight.shape, generator=source, dtype=weight.dtype).to(weight.device)
+                weight.grad.add_(noise, alpha=deviation / moment.images)

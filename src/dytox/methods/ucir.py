@@ -1,0 +1,103 @@
+"""UCIR: learning a unified classifier by rebalancing (Hou et al., CVPR 2019), also called LUCIR.
+
+Verified here: no logit is above σ; the ranking loss does not depend on σ; some features are negative; old
+rows are the same bits after a task; more hard classes than there are new ones are no error; new rows start as
+the mean direction of their class, as long as old rows are on average.
+Deviations: the schedule, jitter and normalisation of DER's code, where theirs is 160 epochs; memory by its
+total size, where theirs is 20 a class. Their balanced finetuning belongs to ImageNet's script alone and is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from dytox.config import Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.prototypes import prototypes
+from dytox.engine.rehearsal import growing, select_memory
+from dytox.losses import Term, cosine_distance, margin_ranking
+from dytox.models.base import Output
+from dytox.models.build import convnet
+from dytox.models.classifiers import CosineClassifier
+from dytox.models.convnet import ConvNet
+
+
+class UCIROptions(Section):
+    """The three parts of its loss."""
+
+    distillation: float = Field(5.0, ge=0)  # λ_base, times √(old / new classes)
+    margin: float = Field(0.5, ge=0)  # of the ranking
+    hardest: int = Field(2, gt=0)  # so many new classes are held off from each old image
+
+
+class UCIR(Method):
+    """Cosines instead of products, features that keep their direction, and a margin for old images."""
+
+    name: ClassVar[str] = "ucir"
+    summary: ClassVar[str] = "cosine head, distillation of the features' direction, margin ranking"
+    Options: ClassVar[type[Section]] = UCIROptions
+    options: UCIROptions
+    model: ConvNet
+
+    def build(self) -> ConvNet:
+        """A cosine head with one learned scale."""
+        return convnet(self.config, CosineClassifier)
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Imprint the new rows; train on new images and memory; select the memory."""
+        imprint = [Action("imprint", self.imprint)] if task.index else []
+        return [
+            *growing(self, task),
+            *imprint,
+            Training("train", "new+memory", self.learns, self.config.training),
+            Action("tidy", self.drop_teacher),
+            Action("memory", select_memory),
+        ]
+
+    @torch.no_grad()
+    def imprint(self, lesson: Lesson) -> None:
+        """Action: a new row is the mean direction of its class, as long as old rows are on average."""
+        *old, new = [rows.weight for rows in self.model.head.linears()]
+        length = torch.cat(old).norm(dim=1).mean()
+        new.copy_(prototypes(lesson, lesson.new).to(new) * length)
+
+    def learns(self) -> Iterator[nn.Module | nn.Parameter]:
+        """All but the old rows: neither the loss nor the decay of weights moves them."""
+        yield self.model.backbone
+        yield self.model.head.tasks[-1]
+        yield self.head.scale
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """CE(σ cos) + λ (1 - cos(f, f_old)) + ranking, on cosines without σ; λ = λ_base √(old / new)."""
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            old, options = self.model.old, self.options
+            features = self.features(output)
+            direction = cosine_distance(features, self.features(self.teach(batch)))
+            ranking = margin_ranking(
+                self.head.cosines(features),
+                batch.labels,
+                old=old,
+                margin=options.margin,
+                hardest=options.hardest,
+            )
+            weight = options.distillation * sqrt(old / self.model.increments[-1])
+            terms |= {"direction": direction.weighted(weight), "ranking": ranking}
+        return terms
+
+    @property
+    def head(self) -> CosineClassifier:
+        """The model's."""
+        assert isinstance(self.model.head, CosineClassifier)
+        return self.model.head

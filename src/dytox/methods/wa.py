@@ -1,0 +1,86 @@
+"""WA: maintaining discrimination and fairness, by weight aligning (Zhao et al., CVPR 2020).
+
+Verified here: mean norms of old and new rows are equal after aligning, ratios among new rows as before;
+aligning twice changes nothing; no weight of the head is negative after an update; the distillation's weight
+is old / seen.
+Deviations: as in DER's code of it, the head has no bias and its weights are kept from being negative. That
+code draws the whole head anew at epoch 10 of each task, old rows too; here they are kept. Aligning happens
+once, after training, not "at each epoch" as DyTox's appendix has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+
+from dytox.config import Section
+from dytox.data.loader import Batch
+from dytox.data.scenario import Task
+from dytox.engine.lesson import Lesson
+from dytox.engine.method import Method
+from dytox.engine.moment import Moment
+from dytox.engine.phase import Action, Phase, Training
+from dytox.engine.rehearsal import growing, select_memory
+from dytox.losses import Term, distillation_by_image
+from dytox.models.base import Output
+from dytox.models.build import convnet
+from dytox.models.classifiers import Classifier
+from dytox.models.convnet import ConvNet
+
+
+class WAOptions(Section):
+    """Of the distillation."""
+
+    temperature: float = Field(2.0, gt=0)
+
+
+class WA(Method):
+    """Distillation, then the rows of new classes are brought to the length of the old ones'."""
+
+    name: ClassVar[str] = "wa"
+    summary: ClassVar[str] = "distillation, then new rows of the head are scaled to the length of old ones"
+    Options: ClassVar[type[Section]] = WAOptions
+    options: WAOptions
+    model: ConvNet
+
+    def build(self) -> ConvNet:
+        """A linear head without a bias."""
+        return convnet(self.config, lambda dim: Classifier(dim, bias=False))
+
+    def phases(self, task: Task) -> Sequence[Phase]:
+        """Train on new images and memory; align; select the memory."""
+        align = [Action("align", self.align)] if task.index else []
+        return [
+            *growing(self, task),
+            Training("train", "new+memory", self.learns, self.config.training),
+            Action("tidy", self.drop_teacher),
+            *align,
+            Action("memory", select_memory),
+        ]
+
+    def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
+        """(1 - λ) CE + λ KD, λ = old / seen classes; the teacher's logits are aligned ones."""
+        terms = super().losses(batch, output)
+        if self.teacher is not None:
+            old, share = self.model.old, self.model.old / self.model.classes
+            kd = distillation_by_image(
+                output.logits[:, :old], self.teach(batch).logits, self.options.temperature
+            )
+            terms = {"clf": terms["clf"].weighted(1 - share), "kd": kd.weighted(share)}
+        return terms
+
+    @torch.no_grad()
+    def after_update(self, moment: Moment) -> None:
+        """Features are not negative, and neither shall weights be: then a norm says how large logits get."""
+        for rows in self.model.head.linears():
+            rows.weight.clamp_(min=0.0)
+
+    @torch.no_grad()
+    def align(self, lesson: Lesson) -> None:
+        """Action: the new rows times γ = mean ‖w_old‖ / mean ‖w_new‖, one number for all of them."""
+        *old, new = [rows.weight for rows in self.model.head.linears()]
+        length = new.norm(dim=1).mean().clamp_min(1e-12)
+        new.mul_(torch.cat(old).norm(dim=1).mean() / length)
