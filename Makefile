@@ -15,8 +15,8 @@ test: $(READY) ## The whole test suite, with coverage
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --cov --cov-report=term
 
 lint: $(READY) ## ruff and mypy
-	$(BIN)/ruff check src tests tools
-	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools examples
+	$(BIN)/ruff format --check src tests tools examples
 	$(BIN)/mypy
 
 torture: $(READY) ## Kills a run hundreds of times and compares it with one left in peace
