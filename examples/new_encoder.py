@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from dytox import ContinualLearner
-from dytox.config import DataConfig
 from dytox.data import datasets
 
 torch.manual_seed(0)
@@ -21,7 +20,7 @@ encoder = nn.Sequential(
 )
 small = {"data": {"image_size": 8}, "training": {"epochs": 20}}
 learner = ContinualLearner.create("digits", config=small, encoder=encoder, frozen=False)
-digits = datasets.load(DataConfig())
+digits = datasets.load(learner.config.data)
 for first in (0, 2, 4):
     new, test = digits.train.between(first, first + 2), digits.test.between(0, first + 2)
     learner.learn(new.images, new.labels)

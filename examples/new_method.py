@@ -1,7 +1,6 @@
 """A method of your own: old and new classes are seen equally often, and the old model teaches the new one."""
 
 from dytox import ContinualLearner
-from dytox.config import DataConfig
 from dytox.data import datasets
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Training
@@ -17,10 +16,8 @@ class Balanced(Method):
         return network(self.config)
 
     def phases(self, task):
-        config = self.config.training
-        train = Training(
-            "train", lambda lesson: lesson.samples("new+memory").balanced(), self.rehearses, config
-        )
+        how = self.config.training
+        train = Training("train", lambda lesson: lesson.samples("new+memory").balanced(), self.rehearses, how)
         before = [Action("teacher", self.keep_teacher)] if task.index else []
         return [*before, Action("expand", self.expand), train, Action("memory", select_memory)]
 
@@ -32,9 +29,9 @@ class Balanced(Method):
         return terms
 
 
-small = {"model": {"network": "resnet8"}, "training": {"epochs": 10}}
-learner = ContinualLearner.create("digits", method=f"{__name__}:Balanced", config=small)
-digits = datasets.load(DataConfig())
+config = {"model": {"network": "resnet8"}, "training": {"epochs": 10}}
+learner = ContinualLearner.create("digits", method=f"{__name__}:Balanced", config=config)
+digits = datasets.load(learner.config.data)
 for first in (0, 2, 4):
     new, test = digits.train.between(first, first + 2), digits.test.between(0, first + 2)
     learner.learn(new.images, new.labels)
