@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dytox.errors import UserError
@@ -28,6 +29,12 @@ def let_main_speak() -> None:
     """Where all processes have met one error, the main one says it, and its end is the end of all."""
     if os.environ.get("RANK", "0") != "0":
         time.sleep(PATIENCE)
+
+
+def options(named: Mapping[str, object], overrides: Iterable[str] | None) -> list[str]:
+    """Options as arguments: those that were given, and every `--set`."""
+    found = [part for name, value in named.items() if value is not None for part in (name, str(value))]
+    return found + [part for each in overrides or [] for part in ("--set", each)]
 
 
 def launch(arguments: list[str], *, processes: int, max_restarts: int, run: Path) -> None:

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from dytox import __version__
-from dytox.cli import catalogue, doctor, launch, learn, models, paper, predict, report, training
+from dytox.cli import (
+    catalogue,
+    doctor,
+    launch,
+    learn,
+    models,
+    paper,
+    predict,
+    report,
+    reproduce,
+    training,
+    tune,
+)
 from dytox.cli.output import console, say
 from dytox.errors import UserError
 
@@ -35,6 +47,8 @@ app.command("pull", rich_help_panel=OWN)(models.pull)
 app.command("train", rich_help_panel=EXPERIMENTS)(training.train)
 app.command("resume", rich_help_panel=EXPERIMENTS)(training.resume)
 app.command("report", rich_help_panel=EXPERIMENTS)(report.report)
+app.command("reproduce", rich_help_panel=EXPERIMENTS)(reproduce.reproduce)
+app.command("tune", rich_help_panel=EXPERIMENTS)(tune.tune)
 app.command("paper", rich_help_panel=EXPERIMENTS)(paper.paper)
 app.command("recipes", rich_help_panel=HERE)(catalogue.recipes)
 app.command("methods", rich_help_panel=HERE)(catalogue.methods)

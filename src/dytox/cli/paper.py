@@ -28,10 +28,11 @@ def paper(
     for place, each in enumerate(shown):
         if place:
             say(console(), "")
-        _print(console(), each)
+        show_table(console(), each)
 
 
-def _print(to: Console, each: Table) -> None:
+def show_table(to: Console, each: Table) -> None:
+    """A table with its notes, in parts where it is too wide."""
     say(to, f"{each.name}: {each.title}", style="bold")
     whole = _draw(each, range(len(each.columns)))
     if not each.groups or Console(width=1000).measure(whole).maximum <= to.width:

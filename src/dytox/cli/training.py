@@ -89,7 +89,7 @@ def train(
     """
     from dytox.recipes import compose
 
-    place = {"data": {"root": str(data.expanduser().absolute())}} if data else None
+    place = root(data)
     configs = {
         name: compose(recipe, method=method, overrides=[*(overrides or []), *changes], values=place)
         for changes, name in _variants(seeds, orders)
@@ -100,11 +100,7 @@ def train(
         _refuse_old(folder / name for name in configs)
     if processes > 1:
         named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
-        arguments = [
-            part for name, value in named.items() if value is not None for part in (name, str(value))
-        ]
-        arguments += [part for each in overrides or [] for part in ("--set", each)]
-        command = ["train", recipe, *arguments]
+        command = ["train", recipe, *launch.options(named, overrides)]
         launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
     else:
         _train(configs, folder)
@@ -123,7 +119,7 @@ def _train(configs: Mapping[str, Config], folder: Path) -> None:
 
     with connected() as world:
         folder = Path(world.agree(str(folder)))
-        found = [(folder / name, _run(config, folder / name, world)) for name, config in configs.items()]
+        found = [(folder / name, run_one(config, folder / name, world)) for name, config in configs.items()]
     if world.main:
         compare(console(), found)
         if len(found) > 1:
@@ -147,12 +143,12 @@ def resume(
     from dytox.engine.distributed import connected
 
     with connected() as world:
-        found = _run(None, run, world)
+        found = run_one(None, run, world)
     if world.main:
         compare(console(), [(run, found)])
 
 
-def _run(config: Config | None, path: Path, world: World) -> dict[str, Any]:
+def run_one(config: Config | None, path: Path, world: World) -> dict[str, Any]:
     """A new run, or without a config (and in processes that were started again) the one that is there."""
     from dytox.cli.progress import Progress
     from dytox.cli.watchers import watching
@@ -172,7 +168,7 @@ def _run(config: Config | None, path: Path, world: World) -> dict[str, Any]:
 def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], str]]:
     """For each run its overrides and its folder's name, which is empty where there is one run alone."""
     choices = [
-        [(f"{key}={number}", f"{word}-{number}") for number in _numbers(text, option)]
+        [(f"{key}={number}", f"{word}-{number}") for number in numbers(text, option)]
         for key, word, text, option in (
             ("seed", "seed", seeds, "--seeds"),
             ("scenario.order", "order", orders, "--orders"),
@@ -185,14 +181,23 @@ def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], st
     return chosen if len(chosen) > 1 else [(chosen[0][0], "")]
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def numbers(text: str, option: str) -> list[int]:
+    """The numbers of an option such as 0,1,2; 1..3 are those from 1 to 3."""
+    first, dots, last = text.partition("..")
     try:
-        numbers = [int(part) for part in text.split(",")]
+        found = list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"{option} {text!r} is not a list of numbers, as in {option} 0,1,2.") from None
-    if len(set(numbers)) < len(numbers):
+        found = []
+    if not found:
+        raise UserError(f"{option} {text!r} is not a list of numbers, as in {option} 0,1,2.")
+    if len(set(found)) < len(found):
         raise UserError(f"{option} {text!r} names a number twice: name each once.")
-    return numbers
+    return found
+
+
+def root(data: Path | None) -> dict[str, Any] | None:
+    """What `--data` says, as values of a config."""
+    return {"data": {"root": str(data.expanduser().absolute())}} if data else None
 
 
 def _fresh(path: Path) -> Path:

@@ -1,0 +1,130 @@
+"""`reproduce`: a table of the paper, run row by row."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dytox.cli import launch
+from dytox.cli.options import SEVERAL, WHAT, WHERE, SetOption
+from dytox.cli.output import console, finish, say
+from dytox.cli.paper import show_table
+from dytox.cli.training import (
+    DataOption,
+    ProcessesOption,
+    RestartsOption,
+    SeedsOption,
+    numbers,
+    root,
+    run_one,
+)
+
+if TYPE_CHECKING:
+    from dytox.experiments.reproduce.perform import Wanted
+    from dytox.experiments.reproduce.plan import Plan
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        help="cifar100, imagenet100, imagenet1000, erratum, ablation, training, decoder, encoder, "
+        "patch-size, tab-sharing, tuning, overheads or calibration.",
+        metavar="TABLE",
+    ),
+]
+ScaleOption = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        help="demo: digits, minutes; short: 20 classes of CIFAR-100, hours on two cores; paper: in full.",
+        metavar="demo|short|paper",
+        rich_help_panel=WHAT,
+    ),
+]
+OrderOption = Annotated[
+    str | None,
+    typer.Option("--order", help="Class orders, one run each.", metavar="1..3", rich_help_panel=SEVERAL),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="The folder of the runs; by default runs/reproduce-SCALE.",
+        metavar="DIR",
+        rich_help_panel=WHERE,
+    ),
+]
+
+
+def reproduce(
+    table: TableArgument,
+    scale: ScaleOption = "demo",
+    data: DataOption = None,
+    overrides: SetOption = None,
+    out: FolderOption = None,
+    order: OrderOption = None,
+    seeds: SeedsOption = None,
+    processes: ProcessesOption = 1,
+    max_restarts: RestartsOption = 0,
+) -> None:
+    """Run the rows of a table of the paper, and print it beside the published figures.
+
+    Runs that are done are not run again, and one that was cut off goes on: the same command finishes it.
+
+    Example: dytox reproduce ablation --scale demo
+    """
+    from dytox.experiments.reproduce.perform import wanted
+    from dytox.experiments.reproduce.tables import plan as plan_of
+
+    plan = plan_of(table).at(scale)
+    folder = out or Path("runs") / f"reproduce-{scale}"
+    runs, missing = wanted(plan, _variants(order, seeds), overrides or [], root(data))
+    if processes > 1:
+        named = {"--scale": scale, "--out": folder, "--data": data, "--order": order, "--seeds": seeds}
+        command = ["reproduce", table, *launch.options(named, overrides)]
+        launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
+    else:
+        _reproduce(plan, runs, missing, folder, small=scale != "paper")
+
+
+def _reproduce(plan: Plan, runs: Wanted, missing: list[str], folder: Path, *, small: bool) -> None:
+    from dytox.engine.distributed import connected
+    from dytox.experiments.reproduce import effects, results
+    from dytox.experiments.reproduce.perform import perform
+    from dytox.runs import files
+
+    with connected() as world:
+        shown = console(quiet=not world.main)
+        found, diverged = perform(
+            runs,
+            folder,
+            lambda config, path: run_one(config, path, world),
+            world,
+            lambda sentence: say(shown, sentence, style="bold"),
+        )
+    if not world.main:
+        return
+    tables = [results.table(plan, found, small=small)]
+    if plan.name == "ablation":
+        tables[0].notes[:0] = effects.of_ablation(found)
+    if plan.name == "overheads":
+        extra = effects.overheads(plan, found)
+        tables += [extra] if extra else []
+    for each in tables:
+        say(shown, "")
+        show_table(shown, each)
+        content: dict[str, Any] = {"columns": each.columns, "rows": each.rows, "notes": each.notes}
+        files.write_json(folder / f"{each.name}.json", content)
+    finish([*missing, *diverged])
+
+
+def _variants(order: str | None, seeds: str | None) -> list[list[str]]:
+    """The changes of each run of a row: its class order and its seed, where they were asked for."""
+    choices = [
+        [f"{key}={number}" for number in numbers(text, option)]
+        for key, text, option in (("scenario.order", order, "--order"), ("seed", seeds, "--seeds"))
+        if text is not None
+    ]
+    return [list(each) for each in product(*choices)]

@@ -1,0 +1,130 @@
+"""`tune`: a grid of values on a validation share of the training data."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dytox.cli import launch
+from dytox.cli.options import WHAT, WHERE, MethodOption, RecipeArgument, SetOption
+from dytox.cli.output import console, say, table
+from dytox.cli.training import DataOption, ProcessesOption, RestartsOption, root, run_one
+
+if TYPE_CHECKING:
+    from dytox.experiments.tune import Trial
+
+GridOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grid",
+        help="Values to try for a key; several keys make a grid. By default the paper's ranges.",
+        metavar="KEY=A,B,C",
+        rich_help_panel=WHAT,
+    ),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="The folder of the runs; by default runs/tune-RECIPE-METHOD.",
+        metavar="DIR",
+        rich_help_panel=WHERE,
+    ),
+]
+
+
+def tune(
+    recipe: RecipeArgument,
+    grid: GridOption = None,
+    method: MethodOption = "dytox",
+    data: DataOption = None,
+    overrides: SetOption = None,
+    out: FolderOption = None,
+    processes: ProcessesOption = 1,
+    max_restarts: RestartsOption = 0,
+) -> None:
+    """Try values on a tenth of the training data, which is held out for that, and say which are best.
+
+    Runs that are done are not run again, and one that was cut off goes on: the same command finishes it.
+
+    Example: dytox tune digits --grid training.lr=1e-3,2e-3 --grid method.divergence=0.05,0.1
+    """
+    from dytox.experiments.tune import papers_grid, parse
+
+    chosen = parse(grid) if grid else papers_grid(recipe, method)
+    folder = out or Path("runs") / f"tune-{Path(recipe).stem}-{method.rpartition(':')[2]}"
+    if processes > 1:
+        options = launch.options({"--method": method, "--out": folder, "--data": data}, overrides)
+        grids = [part for each in grid or [] for part in ("--grid", each)]
+        command = ["tune", recipe, *grids, *options]
+        launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
+    else:
+        _tune(recipe, method, chosen, folder, overrides or [], root(data))
+
+
+def _tune(
+    recipe: str,
+    method: str,
+    grid: Mapping[str, Sequence[str]],
+    folder: Path,
+    asked: Sequence[str],
+    values: dict[str, Any] | None,
+) -> None:
+    from dytox.engine.distributed import connected
+    from dytox.experiments import tune as tuning
+
+    with connected() as world:
+        shown = console(quiet=not world.main)
+        trials = tuning.tune(
+            recipe,
+            method,
+            grid,
+            folder,
+            lambda config, path: run_one(config, path, world),
+            world,
+            asked=asked,
+            values=values,
+            say=lambda sentence: say(shown, sentence, style="bold"),
+        )
+    if not world.main:
+        return
+    _write(folder, trials)
+    say(shown, "")
+    say(shown, "Top-1 in percent on a tenth of the training data, the best first")
+    rows = [
+        [*(change.partition("=")[2] for change in each.changes), _text(each.avg), _text(each.last)]
+        for each in trials
+    ]
+    table(shown, [*grid, "avg", "last"], rows)
+    say(shown, f"{folder / 'tune.csv'}")
+    say(shown, f"Best: {' '.join(f'--set {change}' for change in trials[0].changes)}")
+
+
+def _write(folder: Path, trials: Sequence[Trial]) -> None:
+    """`tune.json` and `tune.csv`, the best first."""
+    from dytox.runs import files
+
+    rows: list[dict[str, Any]] = [
+        {
+            **dict(change.split("=", 1) for change in each.changes),
+            "avg_top1": each.avg,
+            "last_top1": each.last,
+            "seconds": each.seconds,
+        }
+        for each in trials
+    ]
+    files.write_json(folder / "tune.json", {"trials": rows})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    files.write(folder / "tune.csv", [text.getvalue().encode()])
+
+
+def _text(value: float | None) -> str:
+    return "diverged" if value is None else f"{value:.2f}"

@@ -1,0 +1,100 @@
+"""Runs one after the other in one folder: each is done already, goes on, or begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dytox import recipes
+from dytox.config import Config
+from dytox.engine.distributed import World
+from dytox.errors import UserError
+from dytox.methods import registry
+from dytox.runs.run_directory import RunDirectory
+
+Runner = Callable[[Config | None, Path], dict[str, Any]]  # a new run or, without a config, the one there
+
+
+def name_of(recipe: str, method: str, overrides: Iterable[str]) -> str:
+    """A folder's name for a run: what it is, then what is changed, by the last word of each key."""
+    parts = [Path(recipe).stem, method.rpartition(":")[2]]
+    parts += [
+        f"{key.rpartition('.')[2]}={value}" for key, _, value in (each.partition("=") for each in overrides)
+    ]
+    return "-".join(re.sub(r"[^\w.=+-]+", "_", part) for part in parts)
+
+
+def compose(
+    recipe: str,
+    method: str,
+    overrides: Iterable[str] = (),
+    asked: Iterable[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> Config:
+    """A config of a series: its own overrides, then what was asked for on the command line.
+
+    What was asked of the memory is not for methods that never have one.
+    """
+    overrides, asked = list(overrides), list(asked)
+    others = [each for each in asked if not each.startswith("memory.")]
+    config = recipes.compose(recipe, method=method, overrides=[*overrides, *others], values=values)
+    if others != asked and registry.find(config.method.name).uses_memory:
+        config = recipes.compose(recipe, method=method, overrides=[*overrides, *asked], values=values)
+    return registry.complete(config)
+
+
+def outcome(config: Config, path: Path, run: Runner, world: World) -> dict[str, Any]:
+    """The content of the run's `metrics.json`, after whatever is left of it was done."""
+    state = world.agree(_state(config, path))  # the main process may make files before the others look
+    if state == "done":
+        return RunDirectory(path).read_metrics()
+    return run(None if state == "begun" else config, path)
+
+
+def _state(config: Config, path: Path) -> str:
+    directory = RunDirectory(path)
+    if not (path / "config.yaml").exists():
+        return "new"
+    different = differences(config, directory.read_config())
+    if different:
+        raise UserError(
+            f"{path} holds a run of another config ({', '.join(different[:3])}): take another --out."
+        )
+    finished = directory.has_metrics() and directory.checkpoints.newest() is None
+    return "done" if finished else "begun"
+
+
+def differences(wanted: Config, there: Config) -> list[str]:
+    """Where the config of a run that is there is another; where and how it is computed is no matter."""
+    mine, its = _flat(wanted.model_dump()), _flat(there.model_dump())
+    unknown = {"data.image_size"} if wanted.data.image_size is None else set()
+    return [
+        f"{key} {its.get(key)}, wanted {mine.get(key)}"
+        for key in sorted({*mine, *its} - unknown - {"data.root"})
+        if mine.get(key) != its.get(key) and not key.startswith("runtime.")
+    ]
+
+
+def scaled(overrides: Sequence[str], recipe: str, method: str) -> list[str]:
+    """`key*=factor` as `key=value`, of the value that the recipe has; all others as they are."""
+    if not any("*=" in each for each in overrides):
+        return list(overrides)
+    values, found = _flat(recipes.compose(recipe, method=method).model_dump()), []
+    for each in overrides:
+        key, times, factor = each.partition("*=")
+        new = values[key] * float(factor) if times else 0.0
+        new = round(new) if times and isinstance(values[key], int) else new
+        found.append(f"{key}={new:g}" if times else each)
+    return found
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
