@@ -78,11 +78,15 @@ def cosine_distance(features: Tensor, teacher_features: Tensor) -> Term:
     return Term((1 - cosines).sum(), len(features))
 
 
-def nca(logits: Tensor, labels: Tensor, margin: Tensor) -> Tensor:
-    """PODNet's L_LSC of each image: [-(ηs_y - ηδ) + log Σ_{i≠y} exp(ηs_i)]₊ for logits ηs and margin ηδ."""
+def nca(logits: Tensor, labels: Tensor) -> Tensor:
+    """PODNet's L_LSC of each image, in its authors' form: m - z_y + log(1 + Σ_{i≠y} exp(z_i - m)), m = max z.
+
+    Where the own class is the largest it is the cross-entropy; elsewhere a little more.
+    """
+    largest = logits.max(dim=1, keepdim=True).values
+    below = logits - largest
     own = functional.one_hot(labels, logits.shape[1]).bool()
-    others = logits.masked_fill(own, float("-inf")).logsumexp(dim=1)
-    return (others - logits[own] + margin).relu()
+    return below.masked_fill(own, 0.0).logsumexp(dim=1) - below[own]
 
 
 def sparsity(layers: Sequence[tuple[int, Tensor, Tensor]]) -> Term:

@@ -7,10 +7,10 @@ any old one; the classifier's own training leaves features as they are; a pruned
 one; a mask's compensated gradient is its formula; sparsity is 1 for open masks and 0 for closed ones.
 Deviations: the classifier's temperature stays in the network, which changes no prediction but the
 confidences. The code with masks was never published: with `sparsity` (λ_s) the formulas are the paper's as
-remembered, with HAT's limits of e and s·e; masks start open; the inner channels of residual blocks are
-masked and the sums are not, so that features keep their width; a block keeps one channel at least; a new
-extractor starts from the channels that the last one kept. λ_s and s_max are HAT's, as a start: choose λ_s
-with `data.validation_share`.
+remembered, with HAT's start of e, N(0, 1), and its limits of e and s·e; the inner channels of residual
+blocks are masked and the sums are not, so that features keep their width; a block keeps one channel at
+least; a new extractor starts from the channels that the last one kept. λ_s and s_max at the paper's scale
+are HAT's, as a start: choose λ_s with `data.validation_share`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 Verified here: POD by hand, zero where the student is its teacher, the same for maps of another scale; no POD
 term without a teacher; the order of a class's proxies is no matter; old proxies do not move in training;
 11.68 M parameters for 100 classes on a ResNet18 (the paper's table says 11.22, as with one proxy a class).
-Deviations from the authors' code: L_LSC is the paper's, with a hinge, the margin on the own class alone and
-the own class left out of the sum (there every similarity has the margin, which does nothing); only the last
-block is without its outer ReLU (there every block is); with MixUp, the losses of both labels are mixed.
+L_LSC is that of the authors' code: no hinge, no margin (it is taken from every similarity, which does
+nothing), and 1 in the place of the own class in the sum. The paper's, with all three, is least at η = 0
+where there are two classes, and learns nothing then. Deviations from their code: only the last block is
+without its outer ReLU (there every block is); with MixUp, the losses of both labels are mixed.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ from dytox.models.proxies import ProxyClassifier, centres
 
 
 class PodNetOptions(Section):
-    """The head, the margin, and the weights of the distillation."""
+    """The head, the weights of the distillation, and the limit of gradients."""
 
     proxies: int = Field(10, gt=0)  # of a class
-    margin: float = Field(0.6, ge=0)  # δ
     spatial: float = Field(3.0, ge=0)  # λ_c
     flat: float = Field(1.0, ge=0)  # λ_f
     clamp: float = Field(5.0, gt=0)  # of every value of a gradient
@@ -103,9 +103,7 @@ class PodNet(Method):
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = L_LSC + √(seen / new) (λ_c L_POD-spatial + λ_f L_POD-flat), the latter with a teacher."""
-        margin = self.options.margin * self.head.scale
-        own = nca(output.logits, batch.labels, margin)
-        mixed_in = nca(output.logits, batch.partners, margin)
+        own, mixed_in = (nca(output.logits, labels) for labels in (batch.labels, batch.partners))
         terms = {"clf": Term(torch.lerp(mixed_in, own, batch.shares.to(own)).sum(), len(own))}
         if self.teacher is None:
             return terms

@@ -40,8 +40,8 @@ def resnet(config: Config) -> ResNet:
 
 
 def path_net(config: Config, *, places: int, tasks_per_path: int) -> PathNet:
-    """Levels of parallel modules, as wide as the residual network that the config names."""
-    width = SHAPES[_resnet_name(config)].channels[0]
+    """Levels of parallel modules, whose features are as wide as those of the residual network named."""
+    width = SHAPES[_resnet_name(config)].channels[-1] // 8  # features are eight times as wide
     large = config.model.stem == "large"
     return PathNet(width, places=places, tasks_per_path=tasks_per_path, large_stem=large)
 

@@ -25,7 +25,7 @@ class ChannelMask(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.e = nn.Parameter(torch.ones(channels))  # all channels open
+        self.e = nn.Parameter(torch.randn(channels))  # as HAT's: half of the channels open
         self.s = 1.0  # set before each step
 
     def forward(self) -> Tensor:
