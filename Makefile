@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint torture wheel clean
+.PHONY: demo test lint docs torture wheel clean
 
 demo: $(READY) ## Two methods learn ten digits in five tasks; ends with a table of both
 	rm -rf runs/demo
@@ -18,6 +18,9 @@ lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check src tests tools examples
 	$(BIN)/ruff format --check src tests tools examples
 	$(BIN)/mypy
+
+docs: $(READY) ## docs/reference/ anew, from the code
+	$(BIN)/python tools/reference
 
 torture: $(READY) ## Kills a run hundreds of times and compares it with one left in peace
 	OMP_NUM_THREADS=1 $(BIN)/python tools/torture.py --kills 300

@@ -31,8 +31,8 @@ class DataConfig(Section):
     image_size: int | None = Field(None, gt=0, le=4096)  # side in pixels; null: the dataset's own
     test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where the dataset has no test set
     validation_share: float = Field(0.0, ge=0, lt=1)  # > 0: this share of the training set is the test set
-    mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
-    std: list[Annotated[float, Field(gt=0)]] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)
+    mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)  # of each colour, from 0 to 1
+    std: list[Annotated[float, Field(gt=0)]] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)  # likewise
 
 
 class ScenarioConfig(Section):
@@ -51,7 +51,7 @@ class MemoryConfig(Section):
 
     size: int = Field(2000, ge=0)  # in all, shared by the classes seen; 0: no memory
     per_class: int | None = Field(None, gt=0)  # at most so many of each class, however few are seen
-    selection: Literal["herding", "closest", "furthest", "random"] = "herding"
+    selection: Literal["herding", "closest", "furthest", "random"] = "herding"  # which images are kept
     shares: int = Field(1, gt=0)  # > 1: so many sets, each selected with its own augmentation (the erratum)
     budget: Literal["split", "each"] = "split"  # whether the shares split the size, or have it each
 
@@ -59,9 +59,9 @@ class MemoryConfig(Section):
 class RandAugmentConfig(Section):
     """RandAugment: so many operations an image, drawn with replacement."""
 
-    operations: int = Field(2, gt=0)
-    magnitude: float = Field(9.0, ge=0, le=10)
-    magnitude_std: float = Field(0.5, ge=0)
+    operations: int = Field(2, gt=0)  # an image
+    magnitude: float = Field(9.0, ge=0, le=10)  # how strong they are
+    magnitude_std: float = Field(0.5, ge=0)  # of the magnitude, drawn for each operation
     probability: float = Field(0.5, gt=0, le=1)  # with which each drawn operation is applied
 
 
@@ -72,25 +72,27 @@ class AugmentConfig(Section):
     resized_crop: list[float] | None = Field(None, min_length=2, max_length=2)  # area range; then no pad
     flip: float = Field(0.5, ge=0, le=1)  # probability of a horizontal flip
     brightness: float = Field(0.0, ge=0, le=1)  # levels times a factor up to so far from 1
-    randaugment: RandAugmentConfig | None = RandAugmentConfig()
+    randaugment: RandAugmentConfig | None = RandAugmentConfig()  # null: none
     mixup: float = Field(0.0, ge=0)  # alpha of Beta(alpha, alpha); 0: no MixUp
 
 
 class ModelConfig(Section):
     """The network: the transformer (table "DyTox's architectures"), or a ResNet, with the keys at the end."""
 
-    patch_size: int = Field(4, gt=0, le=4096)
-    dim: int = Field(384, gt=0, le=16384)
-    heads: int = Field(12, gt=0, le=1024)
+    patch_size: int = Field(4, gt=0, le=4096)  # side in pixels
+    dim: int = Field(384, gt=0, le=16384)  # length of a token
+    heads: int = Field(12, gt=0, le=1024)  # of each attention; they divide dim
     depth: int = Field(5, gt=0, le=256)  # number of SABs
     attention: Literal["gpsa", "plain"] = "gpsa"  # of the SABs
-    mlp_ratio: float = Field(4.0, gt=0, le=64)
+    mlp_ratio: float = Field(4.0, gt=0, le=64)  # the hidden layer of a block, in times dim
     drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
     encoder: Literal["dytox", "hybrid", "vit", "own"] = "dytox"  # SABs; a ResNet18; a ViT; one's own module
     frozen: bool = False  # whether a pretrained encoder stays as it is
     decoder: Literal["tab", "tab-per-task", "film", "adapters"] = "tab"  # from patches to embeddings
-    network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = "transformer"
+    network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = (
+        "transformer"  # of methods that leave it open
+    )
     stem: Literal["small", "large"] = "small"  # of a ResNet: 3×3, or 7×7 with stride 2 and max-pool
     last_relu: bool = True  # of a ResNet: off, features may be negative
 
@@ -108,41 +110,43 @@ class ModelConfig(Section):
 class LossConfig(Section):
     """The classification loss."""
 
-    activation: Literal["sigmoid", "softmax"] = "sigmoid"
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    activation: Literal["sigmoid", "softmax"] = "sigmoid"  # binary cross-entropy, or cross-entropy
+    label_smoothing: float = Field(0.0, ge=0, lt=1)  # the share that is spread over all classes seen
 
 
 class OptimizerConfig(Section):
     """One optimiser, made anew for each phase."""
 
-    name: Literal["adamw", "sgd"] = "adamw"
-    weight_decay: float = Field(1e-6, ge=0)
+    name: Literal["adamw", "sgd"] = "adamw"  # which optimiser
+    weight_decay: float = Field(1e-6, ge=0)  # decoupled in adamw, in the gradient in sgd
     decay_vectors: bool = False  # whether 1-D parameters are decayed too
-    betas: list[Annotated[float, Field(ge=0, lt=1)]] = Field([0.9, 0.999], min_length=2, max_length=2)
-    eps: float = Field(1e-8, gt=0)
+    betas: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        [0.9, 0.999], min_length=2, max_length=2
+    )  # adamw
+    eps: float = Field(1e-8, gt=0)  # of adamw
     momentum: float = Field(0.9, ge=0, lt=1)  # of sgd
 
 
 class ScheduleConfig(Section):
     """The learning rate of each epoch."""
 
-    name: Literal["cosine", "constant", "step"] = "constant"
-    warmup_epochs: int = Field(0, ge=0)
+    name: Literal["cosine", "constant", "step"] = "constant"  # how it goes on after the warm-up
+    warmup_epochs: int = Field(0, ge=0)  # in which it rises linearly
     warmup_lr: float = Field(1e-6, ge=0)  # where the warm-up starts
     min_lr: float = Field(1e-5, ge=0)  # where the cosine ends
     milestones: list[int] = []  # of `step`: epochs at which the lr is multiplied by gamma
-    gamma: float = Field(0.1, gt=0, le=1)
+    gamma: float = Field(0.1, gt=0, le=1)  # of `step`
 
 
 class PhaseConfig(Section):
     """A training phase. Batch and learning rate are global figures, whatever the number of processes."""
 
-    epochs: int = Field(500, ge=0)
-    batch: int = Field(256, gt=1)
-    lr: float = Field(5e-4, gt=0)
+    epochs: int = Field(500, ge=0)  # of each task
+    batch: int = Field(256, gt=1)  # images a step, over all processes
+    lr: float = Field(5e-4, gt=0)  # learning rate, before scaling
     lr_reference_batch: int | None = Field(512, gt=0)  # lr is scaled by batch / this; null: lr as it is
     repeats: int = Field(1, gt=0)  # repeated augmentation: an image so many times in a draw
-    clip_norm: float | None = Field(None, gt=0)
+    clip_norm: float | None = Field(None, gt=0)  # of the whole gradient; null: no clipping
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
 
@@ -158,7 +162,7 @@ class SamConfig(Section):
     rho: float = Field(0.0, ge=0)  # 0: off
     adaptive: bool = True  # ASAM
     skip_first: bool = True  # not in the first task
-    phases: list[str] = ["train"]
+    phases: list[str] = ["train"]  # in which phases
     every: int = Field(1, gt=0)  # > 1: LookSAM, the perturbation is computed every so many steps
     reuse: float = Field(0.7, ge=0)  # LookSAM's α, the weight of what was found, at the steps between
 
@@ -168,7 +172,7 @@ class MethodConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
-    name: str = "dytox"
+    name: str = "dytox"  # see `dytox methods`, or package.module:Class
 
     @property
     def options(self) -> dict[str, Any]:
@@ -184,7 +188,7 @@ class RuntimeConfig(Section):
     compile: bool = False  # torch.compile, for the parts of the model that do not grow
     deterministic: bool = False  # torch's deterministic algorithms, where a GPU has others
     threads: int | None = Field(None, gt=0)  # null: torch's choice
-    evaluation_batch: int = Field(256, gt=0)
+    evaluation_batch: int = Field(256, gt=0)  # images at a time, where nothing is learned
     checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
     report: bool = True  # report.html after every task, plots/ at the end
     loggers: list[Literal["tensorboard", "wandb"]] = []  # who else gets what log.jsonl gets
@@ -193,8 +197,8 @@ class RuntimeConfig(Section):
 class Config(Section):
     """A whole run, resolved."""
 
-    recipe: str = "custom"
-    seed: int = Field(0, ge=0)
+    recipe: str = "custom"  # what it was composed from
+    seed: int = Field(0, ge=0)  # of every random draw
     data: DataConfig = DataConfig()
     scenario: ScenarioConfig = ScenarioConfig()
     memory: MemoryConfig = MemoryConfig()

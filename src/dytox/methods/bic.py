@@ -34,7 +34,7 @@ from dytox.models.convnet import ConvNet
 class BiCOptions(Section):
     """Of the distillation, and of stage 2."""
 
-    temperature: float = Field(2.0, gt=0)
+    temperature: float = Field(2.0, gt=0)  # of the distillation
     shift_decay: float = Field(0.1, ge=0)  # of β, in stage 2
     correction: PhaseConfig = PhaseConfig(  # stage 2
         epochs=200,

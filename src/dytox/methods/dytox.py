@@ -33,12 +33,12 @@ from dytox.models.heads import SingleHead
 class DyToxOptions(Section):
     """The paper's components, each of which the ablation can leave out."""
 
-    distillation: bool = True
+    distillation: bool = True  # by the model as it was before the task
     temperature: float = Field(1.0, gt=0)  # of the distillation
     divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head
     token_expansion: bool = True  # off: one token for all tasks
     independent_heads: bool = True  # off: one classifier over all embeddings
-    finetuning: bool = True
+    finetuning: bool = True  # on a balanced memory, with the encoder frozen
 
     @model_validator(mode="after")
     def _heads_need_tokens(self) -> DyToxOptions:

@@ -35,7 +35,7 @@ from dytox.models.convnet import ConvNet
 class E2EOptions(Section):
     """Of the distillation, and of the noise in the gradients."""
 
-    temperature: float = Field(2.0, gt=0)
+    temperature: float = Field(2.0, gt=0)  # of the distillation
     noise: float = Field(0.3, ge=0)  # its deviation in the sum over a batch, in the first epoch
     noise_decay: float = Field(0.55, ge=0)  # divided by (1 + epoch) to this power
 

@@ -34,7 +34,7 @@ from dytox.models.convnet import ConvNet
 class WAOptions(Section):
     """Of the distillation."""
 
-    temperature: float = Field(2.0, gt=0)
+    temperature: float = Field(2.0, gt=0)  # of the distillation
 
 
 class WA(Method):
