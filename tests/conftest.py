@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+from importlib.resources import files
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -68,3 +73,44 @@ def made():
         return Samples(torch.cat(images), torch.arange(first, last).repeat_interleave(each))
 
     return samples
+
+
+@pytest.fixture(scope="session")
+def imagenet(tmp_path_factory) -> Path:
+    """A tree as ImageNet's, of small JPEGs: odd sizes, grey, CMYK and lying on their side among them.
+
+    The first four classes of the published order have six images to learn and two to test, others one each.
+    """
+    root = tmp_path_factory.mktemp("imagenet")
+    facts = json.loads((files("dytox") / "facts" / "class_orders.json").read_text())
+    wnids, order = facts["imagenet100_wnids"], facts["imagenet100_order1"]
+    for place, wnid in enumerate(wnids):
+        some = place in order[:4]
+        for part, count in (("train", 6 if some else 1), ("val", 2 if some else 1)):
+            folder = root / part / wnid
+            folder.mkdir(parents=True)
+            for number in range(count):
+                stem = f"{wnid}_{number}" if part == "train" else f"ILSVRC2012_val_{place:05}{number:03}"
+                (folder / f"{stem}.JPEG").write_bytes(photo(place, number + 10 * (part == "val")))
+    return root
+
+
+def photo(label: int, number: int) -> bytes:
+    """A JPEG of 31 to 60 pixels a side: a pattern of its class, with noise; each in another of five kinds."""
+    source = np.random.default_rng([label, number])
+    height, width = source.integers(31, 61, 2)
+    pattern = np.random.default_rng(label).integers(0, 256, (2, 2, 3), dtype=np.uint8)
+    image = Image.fromarray(pattern).resize((width, height), Image.Resampling.BILINEAR)
+    noise = source.integers(-20, 21, (height, width, 3))
+    image = Image.fromarray((np.asarray(image) + noise).clip(0, 255).astype(np.uint8))
+    kind, options = number % 5, {}
+    if kind == 1:
+        image = image.convert("L")
+    elif kind == 2:
+        image = image.convert("CMYK")
+    elif kind == 3:
+        options["exif"] = Image.Exif()
+        options["exif"][0x0112] = 6
+    stream = io.BytesIO()
+    image.save(stream, "PNG" if kind == 4 else "JPEG", **options)  # ImageNet has a PNG that is called JPEG
+    return stream.getvalue()

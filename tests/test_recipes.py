@@ -23,6 +23,8 @@ SCENARIOS = [
     "cifar100-b50-5",
     "cifar20-5-short",
     "digits",
+    "imagenet100-10",
+    "imagenet1000-10",
     "own-images",
 ]
 METHODS = ["bic", "dytox", "e2e", "finetune", "icarl", "joint", "replay", "ucir", "wa"]
@@ -90,6 +92,31 @@ def test_the_full_cifar100_presets(
     assert config.finetuning == defaults.finetuning
     assert config.augment == defaults.augment
     assert config.data.mean == pytest.approx([0.507, 0.487, 0.441], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("classes", "memory", "parameters"),
+    [(100, 2_000, 11_060_752), (1000, 20_000, 11_407_252)],  # 11.06 and 11.41 M with 196 patches
+)
+def test_the_imagenet_presets(classes: int, memory: int, parameters: int) -> None:
+    recipe = f"imagenet{classes}-10"
+    config = registry.complete(recipes.compose(recipe))
+    data, augment = config.data, config.augment
+    assert (data.dataset, data.image_size, data.resize) == (f"imagenet{classes}", 224, 256)
+    assert (config.scenario.order, config.scenario.increment, config.memory.size) == (
+        1,
+        classes // 10,
+        memory,
+    )
+    assert (config.training.batch, config.training.effective_lr, config.training.epochs) == (1024, 1e-3, 500)
+    assert (config.finetuning.batch, config.finetuning.effective_lr) == (1024, 1e-4)
+    assert (config.model.patch_size, augment.resized_crop) == (16, [0.08, 1.0])
+    model = registry.find("dytox")(config).model
+    for _ in range(10):
+        model.expand(classes // 10)
+    assert model.count_parameters() == parameters
+    resnet = recipes.compose(recipe, method="replay-resnet")
+    assert (resnet.model.network, resnet.model.stem, resnet.training.batch) == ("resnet18", "large", 128)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -356,7 +383,10 @@ def test_it_needs_no_about(own: Path) -> None:
         ("scale: demo\nconfig: {a: [1\n", "is not readable as YAML in line"),
         ("a: 1\na: 2\n", "is not readable as YAML in line 2"),
         ("config: !!python/name:os.system\n", "is not readable as YAML"),
-        ("scale: demo\n", "has no key 'config': a recipe has the keys about (optional), scale and config."),
+        (
+            "scale: demo\n",
+            "has no key 'config': a recipe has the keys scale and config, about and large if wanted.",
+        ),
         ("config: {}\n", "has no key 'scale': a recipe has the keys"),
         ("", "has no key 'scale'"),
         ("- 1\n- 2\n", "has no key 'scale'"),

@@ -26,13 +26,23 @@ class Section(BaseModel):
 class DataConfig(Section):
     """Which images, and how they reach the network."""
 
-    dataset: str = "digits"  # digits | cifar100 | folder
+    dataset: str = "digits"  # digits | cifar100 | imagenet100 | imagenet1000 | folder | hf:NAME | huggingface
     root: str | None = None  # the folder that holds the data (--data)
     image_size: int | None = Field(None, gt=0, le=4096)  # side in pixels; null: the dataset's own
+    resize: int | None = Field(None, gt=0, le=8192)  # of the short side, before the centre crop; null: none
+    on_demand: bool | None = None  # decode images when they are needed; null: ImageNet and Hugging Face's
+    label: str | None = None  # the column that says the class, where a table has several
     test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where the dataset has no test set
     validation_share: float = Field(0.0, ge=0, lt=1)  # > 0: this share of the training set is the test set
     mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)  # of each colour, from 0 to 1
     std: list[Annotated[float, Field(gt=0)]] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)  # likewise
+
+    @model_validator(mode="after")
+    def _crop_within(self) -> DataConfig:
+        if self.resize is not None and (self.image_size is None or self.resize < self.image_size):
+            least = "which is not given" if self.image_size is None else self.image_size
+            raise ValueError(f"data.resize {self.resize} must be at least data.image_size, {least}")
+        return self
 
 
 class ScenarioConfig(Section):
@@ -188,6 +198,7 @@ class RuntimeConfig(Section):
     compile: bool = False  # torch.compile, for the parts of the model that do not grow
     deterministic: bool = False  # torch's deterministic algorithms, where a GPU has others
     threads: int | None = Field(None, gt=0)  # null: torch's choice
+    workers: int = Field(0, ge=0, le=256)  # processes that decode images, for each process that learns
     evaluation_batch: int = Field(256, gt=0)  # images at a time, where nothing is learned
     checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
     report: bool = True  # report.html after every task, plots/ at the end

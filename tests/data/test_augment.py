@@ -11,7 +11,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
 from dytox.config import AugmentConfig, RandAugmentConfig
-from dytox.data.augment import Augmentation, draw_windows, flip, normalise, padded_crop, resized_crop
+from dytox.data.augment import Augmentation, draw_crops, flip, normalise, padded_crop, resized_crop, windows
 from dytox.data.randaugment import OPERATIONS
 
 MEAN, STD = (0.5, 0.25, 0.125), (0.5, 0.25, 2.0)
@@ -119,7 +119,7 @@ def test_the_result_can_be_trained_on_and_a_batch_may_be_empty() -> None:
 
 def test_windows_lie_within_the_image_and_have_the_areas_and_aspects_asked_for() -> None:
     size = 224
-    top, left, height, width = draw_windows(seeded(), 5000, size, area=[0.08, 1.0]).unbind(1)
+    top, left, height, width = windows(draw_crops(seeded(), 5000), size, size, area=[0.08, 1.0]).unbind(1)
     for start, length in ((top, height), (left, width)):
         assert start.min() == 0
         assert (start + length).max() == size
@@ -131,13 +131,15 @@ def test_windows_lie_within_the_image_and_have_the_areas_and_aspects_asked_for()
     assert aspect.mean().item() == pytest.approx(0, abs=0.02)
     small = area < 0.5  # which always fit
     assert (aspect[small] > np.log(4 / 3) / 2).float().mean().item() == pytest.approx(0.25, abs=0.04)
-    whole = draw_windows(seeded(), 2000, size, area=[1.0, 1.0])  # fits only when it is nearly square
+    whole = windows(
+        draw_crops(seeded(), 2000), size, size, area=[1.0, 1.0]
+    )  # fits only when it is nearly square
     assert (whole == torch.tensor([0.0, 0, size, size])).all(1).all()
 
 
 def test_a_resized_crop_is_pillows() -> None:
     images = pictures(20, 48)
-    window = draw_windows(seeded(), 20, 48, area=[0.08, 1.0])
+    window = windows(draw_crops(seeded(), 20), 48, 48, area=[0.08, 1.0]).float()
     result = resized_crop(images, window)
     for image, made, (top, left, height, width) in zip(images, result, window.int().tolist(), strict=True):
         cropped = to_pillow(image).crop((left, top, left + width, top + height))

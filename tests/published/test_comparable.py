@@ -130,3 +130,15 @@ def test_a_smaller_run_is_told_apart() -> None:
     assert sentence.startswith(
         "This run is not the paper's recipe (there in brackets): model.patch_size 8 (4),"
     )
+
+
+def test_imagenet_in_the_papers_batches() -> None:
+    """The erratum's rows: one memory on 8 GPUs, shared memory on 4, so with half the batch."""
+    own = compare(config("imagenet100-10"))
+    assert own.own is not None
+    assert (own.own.avg, own.own.top5_avg, len(own.sentences)) == (71.85, 90.72, 1)
+    halved = ("memory.shares=4", "training.batch=512", "finetuning.batch=512")
+    distributed = compare(config("imagenet100-10", *halved))
+    assert distributed.own is not None
+    assert (distributed.own.avg, len(distributed.sentences)) == (73.96, 1)
+    assert "training.batch 512 (1024)" in compare(config("imagenet1000-10", *halved[1:])).sentences[-1]

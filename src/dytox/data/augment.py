@@ -28,12 +28,17 @@ class Augmentation:
         self.mean, self.std = tuple(mean), tuple(std)
         self.randaugment = None if config.randaugment is None else RandAugment(config.randaugment)
 
-    def draw(self, generator: torch.Generator, count: int, size: int) -> dict[str, Tensor]:
-        """All random numbers for `count` images of side `size`; every tensor's first dimension is `count`."""
+    def draw(self, generator: torch.Generator, count: int, size: int | None) -> dict[str, Tensor]:
+        """All random numbers for `count` images of side `size`; every tensor's first dimension is `count`.
+
+        Without a size the images were cropped when they were decoded (`draw_crops`).
+        """
         config = self.config
         draws = {"flip": torch.rand(count, generator=generator) < config.flip}
         if config.resized_crop is not None:
-            draws["window"] = draw_windows(generator, count, size, area=config.resized_crop)
+            if size is not None:
+                crops = draw_crops(generator, count)
+                draws["window"] = windows(crops, size, size, area=config.resized_crop).float()
         elif config.pad:
             draws["offset"] = torch.randint(2 * config.pad + 1, (count, 2), generator=generator)
         if config.brightness:
@@ -53,9 +58,9 @@ class Augmentation:
         return normalise(images, self.mean, self.std)
 
     def _vary(self, images: Tensor, draws: Mapping[str, Tensor]) -> Tensor:
-        if self.config.resized_crop is not None:
+        if "window" in draws:
             images = resized_crop(images, draws["window"].to(images.device))
-        elif self.config.pad:
+        elif "offset" in draws:
             images = padded_crop(images, draws["offset"].to(images.device), pad=self.config.pad)
         images = flip(images, draws["flip"].to(images.device))
         if self.config.brightness:
@@ -81,20 +86,29 @@ def padded_crop(images: Tensor, offset: Tensor, *, pad: int) -> Tensor:
     return runs.index_select(0, (plane + first + row).flatten()).view_as(images)
 
 
-def draw_windows(generator: torch.Generator, count: int, size: int, *, area: Sequence[float]) -> Tensor:
-    """Top, left, height, width (count, 4) of windows with a random share of the area and a random aspect."""
+def draw_crops(generator: torch.Generator, count: int) -> Tensor:
+    """The random numbers of resized crops, (count, attempts, 4), whatever the images' sizes."""
     drawn = torch.rand(4, count, ATTEMPTS, generator=generator, dtype=torch.float64)
-    pixels = size**2 * (area[0] + (area[1] - area[0]) * drawn[0])
-    aspect = torch.exp(log(ASPECTS[0]) + (log(ASPECTS[1]) - log(ASPECTS[0])) * drawn[1])
-    width = (pixels * aspect).sqrt().round().clamp_(min=1)
-    height = (pixels / aspect).sqrt().round().clamp_(min=1)
-    top, left = ((size - height + 1) * drawn[2]).floor(), ((size - width + 1) * drawn[3]).floor()
-    windows = torch.stack((top, left, height, width), dim=-1)  # (count, attempts, 4)
-    fits = (width <= size) & (height <= size)
+    return drawn.permute(1, 2, 0)
+
+
+def windows(crops: Tensor, height: int, width: int, *, area: Sequence[float]) -> Tensor:
+    """Top, left, height, width (count, 4) of windows with a random share of the area and a random aspect.
+
+    Should no attempt fit, it is the largest window in the middle with an aspect within the range.
+    """
+    share, shape, down, across = crops.unbind(-1)  # (count, attempts) each
+    pixels = height * width * (area[0] + (area[1] - area[0]) * share)
+    aspect = torch.exp(log(ASPECTS[0]) + (log(ASPECTS[1]) - log(ASPECTS[0])) * shape)
+    w = (pixels * aspect).sqrt().round().clamp_(min=1)
+    h = (pixels / aspect).sqrt().round().clamp_(min=1)
+    top, left = ((height - h + 1) * down).floor(), ((width - w + 1) * across).floor()
+    drawn = torch.stack((top, left, h, w), dim=-1)  # (count, attempts, 4)
+    fits = (w <= width) & (h <= height)
     first = fits.int().argmax(1)
-    whole = torch.tensor([0.0, 0.0, size, size], dtype=torch.float64)
-    chosen = torch.where(fits.any(1, keepdim=True), windows[torch.arange(count), first], whole)
-    return chosen.float()
+    most = (min(height, round(width / ASPECTS[0])), min(width, round(height * ASPECTS[1])))
+    middle = torch.tensor([(height - most[0]) // 2, (width - most[1]) // 2, *most], dtype=torch.float64)
+    return torch.where(fits.any(1, keepdim=True), drawn[torch.arange(len(crops)), first], middle)
 
 
 def resized_crop(images: Tensor, window: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dytox.config import DataConfig
-from dytox.data import cifar100, digits, folder
+from dytox.data import cifar100, digits, folder, hugging_face, imagenet
 from dytox.data.images import resize
 from dytox.data.samples import Dataset, Samples
 from dytox.errors import UserError, unknown
@@ -21,20 +21,30 @@ Array: TypeAlias = Tensor | NDArray[Any]
 Loader: TypeAlias = Callable[[DataConfig], tuple[Samples, Samples | None, tuple[str, ...]]]
 
 # Each gives a training set, a test set if there is one, and the names of the classes.
-LOADERS: dict[str, Loader] = {"cifar100": cifar100.load, "digits": digits.load, "folder": folder.load}
+LOADERS: dict[str, Loader] = {
+    "cifar100": cifar100.load,
+    "digits": digits.load,
+    "folder": folder.load,
+    "huggingface": hugging_face.load,
+    "imagenet100": imagenet.load_100,
+    "imagenet1000": imagenet.load_1000,
+}
+WITHOUT_FILES = ("cifar100", "digits")  # their images are pixels from the beginning
 
 
 def load(config: DataConfig) -> Dataset:
     """The dataset that the config names, at its image size and with its test set."""
-    if config.dataset not in LOADERS:
+    named = "huggingface" if config.dataset.startswith(hugging_face.PREFIX) else config.dataset
+    if named not in LOADERS:
         raise unknown("dataset", config.dataset, LOADERS)
-    train, test, class_names = LOADERS[config.dataset](config)
+    _refuse_unread(config, named)
+    train, test, class_names = LOADERS[named](config)
     if test is None:
         train, test = split(train, config.test_share, class_names)
     if config.validation_share > 0:
         train, test = split(train, config.validation_share, class_names)
     if config.image_size is not None:
-        train, test = (Samples(resize(part.images, config.image_size), part.labels) for part in (train, test))
+        train, test = (_resized(part, config.image_size) for part in (train, test))
     return _complete(Dataset(config.dataset, train, test, class_names))
 
 
@@ -48,9 +58,10 @@ def from_arrays(
     """A dataset of uint8 images in memory, with labels from 0; a class without a name goes by its label."""
     train = Samples(as_images(train_images), _as_labels(train_labels, len(train_images)))
     test = Samples(as_images(test_images), _as_labels(test_labels, len(test_images)))
-    if train.images.shape[1:] != test.images.shape[1:]:
+    sides = ["x".join(map(str, part.pixels().shape[2:])) for part in (train, test)]
+    if sides[0] != sides[1]:
         raise UserError(
-            f"Training images of {_size(train)} and test images of {_size(test)} pixels: make them one size."
+            f"Training images of {sides[0]} and test images of {sides[1]} pixels: make them one size."
         )
     highest = max(int(train.labels.max()), int(test.labels.max()))
     known = len(train) if class_names is None else len(class_names)
@@ -98,6 +109,15 @@ def split(samples: Samples, share: float, class_names: Sequence[str]) -> tuple[S
     return samples.take(first), samples.take(second)
 
 
+def _refuse_unread(config: DataConfig, named: str) -> None:
+    """Nothing in a config goes unread."""
+    if named in WITHOUT_FILES and (config.resize is not None or config.on_demand):
+        key = "on_demand" if config.on_demand else "resize"
+        raise UserError(f"data.{key} is for image files, and {named} has none: leave it out.")
+    if named != "huggingface" and config.label is not None:
+        raise UserError(f"data.label is for Hugging Face datasets, and {named} is none: leave it out.")
+
+
 def _as_labels(labels: Array | Sequence[int], count: int) -> Tensor:
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if array.dtype.kind not in "iu" or array.ndim != 1:
@@ -109,8 +129,10 @@ def _as_labels(labels: Array | Sequence[int], count: int) -> Tensor:
     return torch.tensor(array.astype(np.int64))
 
 
-def _size(samples: Samples) -> str:
-    return "x".join(str(side) for side in samples.images.shape[2:])
+def _resized(samples: Samples, size: int) -> Samples:
+    if isinstance(samples.images, Tensor):
+        return Samples(resize(samples.images, size), samples.labels)
+    return samples  # encoded images are decoded at their size
 
 
 def _complete(dataset: Dataset) -> Dataset:

@@ -55,21 +55,23 @@ class Exemplars:
         return torch.isin(self.samples.labels, torch.tensor(list(labels), dtype=torch.int64))
 
     def extended(self, samples: Samples, share: int) -> Exemplars:
-        """With these samples, best first, added to a share."""
+        """With these samples, best first, added to a share; of files it keeps the bytes."""
         shares = torch.full((len(samples),), share)
-        return Exemplars(Samples.concatenate([self.samples, samples]), torch.cat([self.shares, shares]))
+        together = Samples.concatenate([self.samples, samples.kept()])
+        return Exemplars(together, torch.cat([self.shares, shares]))
 
     def overlap(self) -> float:
         """How many of the distinct images more than one share holds, in percent."""
         if not len(self):
             return 0.0
-        _, which = torch.unique(self.samples.images.flatten(1), dim=0, return_inverse=True)
-        holders = torch.unique(torch.stack([which, self.shares], dim=1), dim=0)[:, 0].bincount()
-        return 100.0 * float((holders > 1).double().mean())
+        holders: dict[bytes, set[int]] = {}
+        for content, share in zip(self.samples.contents(), self.shares.tolist(), strict=True):
+            holders.setdefault(content, set()).add(share)
+        return 100.0 * sum(len(shares) > 1 for shares in holders.values()) / len(holders)
 
     def tensors(self) -> dict[str, Tensor]:
         """As plain tensors, for a file."""
-        return {"images": self.samples.images, "labels": self.samples.labels, "shares": self.shares}
+        return {**self.samples.tensors(), "shares": self.shares}
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor]) -> Exemplars:

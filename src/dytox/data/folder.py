@@ -13,30 +13,34 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from torch import Tensor
 
 from dytox.config import DataConfig
 from dytox.data import images
+from dytox.data.encoded import Encoded
 from dytox.data.samples import Samples
 from dytox.errors import UserError
 
-Classes = Mapping[str, Sequence[Path]]  # the images of each class, both in order
+Classes = Mapping[str, Sequence[Path | str]]  # the images of each class, both in order
 
 
 def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
     """The training set, the test set if the folder has one, and the names of the classes."""
-    root = _root(config)
-    if not _subfolders(root / "train"):
-        train, test = find(root), None
+    source = root(config)
+    if not _subfolders(source / "train"):
+        train, test = find(source), None
     else:
-        train = find(root / "train")
-        test_folder = next((root / name for name in ("val", "test") if (root / name).is_dir()), None)
+        train = find(source / "train")
+        test_folder = next((source / name for name in ("val", "test") if (source / name).is_dir()), None)
         test = find(test_folder) if test_folder else None
     if len(train) < 2:
-        raise UserError(f"{root} has one class only ({next(iter(train))}): at least two are needed.")
+        raise UserError(f"{source} has one class only ({next(iter(train))}): at least two are needed.")
     if test is not None:
-        _same_classes(train, test, root)
+        _same_classes(train, test, source)
     size = config.image_size or default_size(train)
-    return read(train, size), None if test is None else read(test, size), tuple(train)
+    take = encoded if config.on_demand else read
+    tested = None if test is None else take(test, size, config.resize)
+    return take(train, size, config.resize), tested, tuple(train)
 
 
 def find(folder: Path) -> dict[str, list[Path]]:
@@ -54,33 +58,48 @@ def find(folder: Path) -> dict[str, list[Path]]:
 
 
 def default_size(classes: Classes) -> int:
-    """The side of the images if the config names none: 32 if half of them are smaller than 64, else 64."""
+    """The side of the images if the config names none, by their own sides."""
     paths = [path for group in classes.values() for path in group]
     some = paths[:: len(paths) // 256 + 1]  # at most 256, spread evenly
-    sides = [side for side in map(images.short_side, some) if side is not None]
+    return side_for([side for side in map(images.short_side, some) if side is not None])
+
+
+def side_for(sides: Sequence[int]) -> int:
+    """The side of images whose shorter sides are these: 32 if half of them are smaller than 64, else 64."""
     return 32 if not sides or median(sides) < 64 else 64
 
 
-def read(classes: Classes, size: int) -> Samples:
+def encoded(classes: Classes, size: int, resize: int | None = None) -> Samples:
+    """The files, labelled in the order of the classes; nothing is read yet."""
+    paths = tuple(str(path) for group in classes.values() for path in group)
+    return Samples(Encoded(paths, size, resize or size), _labels(classes))
+
+
+def read(classes: Classes, size: int, resize: int | None = None) -> Samples:
     """All images, labelled in the order of the classes; files that cannot be read are named in one error."""
     paths = [path for group in classes.values() for path in group]
-    labels = [label for label, group in enumerate(classes.values()) for _ in group]
-    decoded, errors = images.decode_many(paths, size)
+    decoded, errors = images.decode_many(paths, size, images.centre(size, resize or size))
     if len(errors) == 1:
         raise next(iter(errors.values()))
     if errors:
         names = _listed(str(paths[index]) for index in errors)
         raise UserError(f"{len(errors)} files cannot be read as images ({names}): replace or remove them.")
-    return Samples(decoded, torch.tensor(labels, dtype=torch.int64))
+    return Samples(decoded, _labels(classes))
 
 
-def _root(config: DataConfig) -> Path:
+def _labels(classes: Classes) -> Tensor:
+    counts = torch.tensor([len(group) for group in classes.values()])
+    return torch.arange(len(counts)).repeat_interleave(counts)
+
+
+def root(config: DataConfig) -> Path:
+    """The folder that the config names."""
     if config.root is None:
-        raise UserError("The dataset 'folder' needs a folder of images: name it with --data.")
-    root = Path(config.root).expanduser()
-    if not root.is_dir():
-        raise UserError(f"There is no folder {root}: name the folder of images with --data.")
-    return root
+        raise UserError(f"The dataset {config.dataset!r} needs a folder of images: name it with --data.")
+    path = Path(config.root).expanduser()
+    if not path.is_dir():
+        raise UserError(f"There is no folder {path}: name the folder of images with --data.")
+    return path
 
 
 def visible(folder: Path) -> list[Path]:

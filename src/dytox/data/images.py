@@ -2,8 +2,9 @@
 
 Whatever Pillow reads is taken by its content, not its suffix: upright (EXIF), the first frame, transparency
 over white. 16-bit grey is scaled to 8 bits (32-bit integers count as 16-bit, as Pillow reads some PNG and PGM
-files so); floats count as 0 to 1 if none is above 1, else as 0 to 255. The largest square in the middle is
-resized to the wanted side, which is a resize of the short side and a centre crop in one step.
+files so); floats count as 0 to 1 if none is above 1, else as 0 to 255. A window of the image is resized to
+the wanted side, by default the largest square in the middle: a resize of the short side and a centre crop in
+one step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,8 @@ from torch.nn import functional
 from dytox.errors import UserError
 
 Source: TypeAlias = str | Path | bytes | Image.Image
+Box: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
+Window: TypeAlias = Callable[[int, int], Box]  # of an image of this width and height
 
 # Formats that Pillow merely recognises, or draws by running another program (Ghostscript) on the file.
 _NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
@@ -40,6 +43,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_ASIDE = {_UPRIGHT[orientation] for orientation in (5, 6, 7, 8)}  # width and height change places
 
 
 @cache
@@ -55,14 +59,33 @@ def suffixes() -> frozenset[str]:
     return frozenset(suffix for suffix, name in Image.registered_extensions().items() if name in readable)
 
 
-def decode(source: Source, size: int) -> Tensor:
-    """An image file, its bytes, or Pillow's image of it, as uint8 RGB (3, size, size)."""
+def centre(inner: int, outer: int) -> Window:
+    """The square in the middle; were the short side `outer` pixels, it would be `inner`."""
+
+    def window(width: int, height: int) -> Box:
+        side = min(width, height) * inner / outer
+        left, top = (width - side) // 2, (height - side) // 2
+        return left, top, left + side, top + side
+
+    return window
+
+
+WHOLE = centre(1, 1)  # the largest square
+
+
+def decode(source: Source, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
+    """An image file, its bytes, or Pillow's image of it, as uint8 RGB (3, size, size).
+
+    An error calls it by `name`; without one, by the name of the file.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Pillow warns of, it mends, or fails on as well
-        return _decode(source, size)
+        return _decode(source, size, window, name)
 
 
-def decode_many(paths: Sequence[Source], size: int) -> tuple[Tensor, dict[int, UserError]]:
+def decode_many(
+    paths: Sequence[Source], size: int, window: Window = WHOLE
+) -> tuple[Tensor, dict[int, UserError]]:
     """The images that can be read (n, 3, size, size), in order, and why the others, by index, cannot."""
     try:
         images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
@@ -75,7 +98,7 @@ def decode_many(paths: Sequence[Source], size: int) -> tuple[Tensor, dict[int, U
 
     def fill(index: int) -> UserError | None:
         try:
-            images[index] = _decode(paths[index], size)
+            images[index] = _decode(paths[index], size, window)
         except UserError as error:
             return error
         return None
@@ -89,12 +112,13 @@ def decode_many(paths: Sequence[Source], size: int) -> tuple[Tensor, dict[int, U
     return images, errors
 
 
-def short_side(path: Path) -> int | None:
+def short_side(source: Path | str | bytes) -> int | None:
     """The shorter side of an image file in pixels, from its header; nothing if it cannot be read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path, formats=_formats()) as image:
+            stream = io.BytesIO(source) if isinstance(source, bytes) else source
+            with Image.open(stream, formats=_formats()) as image:
                 return min(image.size)
     except Exception:  # Pillow's readers raise anything on a damaged file; `decode` says what is wrong
         return None
@@ -107,17 +131,16 @@ def resize(images: Tensor, size: int) -> Tensor:
     return functional.interpolate(images, size=(size, size), mode="bicubic", antialias=True)
 
 
-def _decode(source: Source, size: int) -> Tensor:
-    name = str(source) if isinstance(source, str | Path) else "The image data"
+def _decode(source: Source, size: int, window: Window, name: str | None = None) -> Tensor:
+    if name is None:
+        name = str(source) if isinstance(source, str | Path) else "The image data"
     try:
         if isinstance(source, Image.Image):
-            square = _centre(_rgb(_upright(source)), size)
+            square = _seen(source, size, window)
         else:
             stream = io.BytesIO(source) if isinstance(source, bytes) else source
             with Image.open(stream, formats=_formats()) as image:
-                image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded no larger than it need be
-                image.load()
-                square = _centre(_rgb(_upright(image)), size)
+                square = _seen(image, size, window)
         return torch.from_numpy(np.array(square)).permute(2, 0, 1).contiguous()
     except FileNotFoundError:
         raise UserError(f"There is no image file {name}: check its name.") from None
@@ -130,12 +153,27 @@ def _decode(source: Source, size: int) -> Tensor:
         raise UserError(f"{name} cannot be read as an image ({reason}): replace or remove it.") from None
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _seen(image: Image.Image, size: int, window: Window) -> Image.Image:
+    """The window of the upright image, at the size wanted; a JPEG is decoded no larger than it need be."""
+    turn = _turn(image)
+    turned = turn is not None and turn in _ASIDE
+    width, height = reversed(image.size) if turned else image.size
+    left, top, right, bottom = window(width, height)
+    reduced = int(min(right - left, bottom - top)) // (2 * size)
+    if reduced > 1:
+        image.draft(None, (image.width // reduced, image.height // reduced))
+    image.load()
+    upright = _rgb(image if turn is None else image.transpose(turn))
+    x, y = upright.width / width, upright.height / height  # what it was reduced by
+    box = (left * x, top * y, min(right * x, upright.width), min(bottom * y, upright.height))
+    return upright.resize((size, size), Image.Resampling.BICUBIC, box=box)
+
+
+def _turn(image: Image.Image) -> Image.Transpose | None:
     try:
-        turn = _UPRIGHT.get(image.getexif().get(_EXIF_ORIENTATION, 1))
+        return _UPRIGHT.get(image.getexif().get(_EXIF_ORIENTATION, 1))
     except Exception:  # damaged EXIF in a good image: as if there were none
-        turn = None
-    return image if turn is None else image.transpose(turn)
+        return None
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -149,12 +187,4 @@ def _rgb(image: Image.Image) -> Image.Image:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
-
-
-def _centre(image: Image.Image, size: int) -> Image.Image:
-    width, height = image.size
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    box = (left, top, left + side, top + side)
-    return image.resize((size, size), Image.Resampling.BICUBIC, box=box)
+    return image if image.mode == "RGB" else image.convert("RGB")

@@ -24,8 +24,11 @@ OneImage: TypeAlias = str | Path | bytes | Image.Image | Array
 Images: TypeAlias = Array | str | Path | Image.Image | Sequence[OneImage]
 
 
-def read(given: Images, size: int) -> Tensor:
-    """Images alone, as uint8 (n, 3, size, size); of a folder all images under it, by path."""
+def read(given: Images, size: int, resize: int | None = None) -> Tensor:
+    """Images alone, as uint8 (n, 3, size, size); of a folder all images under it, by path.
+
+    Of files and of Pillow's images the short side becomes `resize` (or `size`), of which the middle is taken.
+    """
     if isinstance(given, np.ndarray | Tensor):
         return _of_size(as_images(given), size)
     if isinstance(given, str | Path) and Path(given).is_dir():
@@ -39,21 +42,23 @@ def read(given: Images, size: int) -> Tensor:
         )
     if not len(given):
         raise UserError("There is no image: give at least one.")
-    return torch.stack([_one(each, size) for each in given])
+    return torch.stack([_one(each, size, resize) for each in given])
 
 
-def labelled(given: Any, labels: ArrayLike | None, size: int) -> tuple[Tensor, list[str]]:
+def labelled(
+    given: Any, labels: ArrayLike | None, size: int, resize: int | None = None
+) -> tuple[Tensor, list[str]]:
     """Images with the name of each one's class; without `labels`, those of class folders or of a dataset."""
     if labels is not None:
-        pixels, names = read(given, size), named(labels)
+        pixels, names = read(given, size, resize), named(labels)
     elif isinstance(given, str | Path):
         classes = folder.find(Path(given))
-        samples = folder.read(classes, size)
-        pixels, names = samples.images, [list(classes)[label] for label in samples.labels.tolist()]
+        samples = folder.read(classes, size, resize)
+        pixels, names = samples.pixels(), [list(classes)[label] for label in samples.labels.tolist()]
     elif isinstance(given, Samples):
-        pixels, names = _of_size(given.images, size), named(given.labels)
+        pixels, names = _of_size(given.pixels(), size), named(given.labels)
     else:
-        pixels, names = _dataset(given, size)
+        pixels, names = _dataset(given, size, resize)
     if len(names) != len(pixels):
         raise UserError(f"{len(pixels)} images have {len(names)} labels: give each image one.")
     return pixels, names
@@ -85,7 +90,7 @@ def _walk(root: Path) -> Iterator[Path]:
             yield from _walk(path)
 
 
-def _dataset(given: Any, size: int) -> tuple[Tensor, list[str]]:
+def _dataset(given: Any, size: int, resize: int | None) -> tuple[Tensor, list[str]]:
     """Of pairs, or mappings, of image and label; labels are named where the dataset names them."""
     if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
         raise UserError(
@@ -98,7 +103,7 @@ def _dataset(given: Any, size: int) -> tuple[Tensor, list[str]]:
             image, label = (item["image"], item["label"]) if isinstance(item, Mapping) else item
         except (KeyError, TypeError, ValueError):
             raise UserError("A dataset must give pairs, or mappings, of image and label.") from None
-        pixels.append(_one(image, size))
+        pixels.append(_one(image, size, resize))
         names.append(known[label] if known and not isinstance(label, str) else _name(label))
     if not pixels:
         raise UserError("The dataset is empty: it must hold at least one image.")
@@ -120,11 +125,11 @@ def _name(label: Any) -> str:
     return str(label)
 
 
-def _one(image: Any, size: int) -> Tensor:
+def _one(image: Any, size: int, resize: int | None) -> Tensor:
     if isinstance(image, np.ndarray | Tensor):
         return _of_size(as_images(image[None]), size)[0]
     if isinstance(image, str | Path | bytes | Image.Image):
-        return images.decode(image, size)
+        return images.decode(image, size, images.centre(size, resize or size))
     raise UserError(f"An image must be a file, an array, a tensor or Pillow's, not a {type(image).__name__}.")
 
 

@@ -5,8 +5,9 @@ Everything random is drawn for the whole global batch, of which a process takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,7 +15,9 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from dytox.config import PhaseConfig
-from dytox.data.augment import Augmentation
+from dytox.data.augment import Augmentation, draw_crops
+from dytox.data.decoding import Decoder, Pixels, Request
+from dytox.data.encoded import Encoded
 from dytox.data.samples import Samples
 from dytox.randomness import Position, generator, seed_of
 
@@ -80,10 +83,11 @@ class Loader:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         rows: Callable[[int], slice] = lambda count: slice(0, count),
+        workers: int = 0,
     ) -> None:
         self.samples, self.phase, self.augmentation = samples, phase, augmentation
         self.seed, self.mixup, self.rows = seed, mixup, rows
-        self.device, self.dtype = device, dtype
+        self.device, self.dtype, self.workers = device, dtype, workers
 
     def epoch(self, position: Position) -> list[Tensor]:
         """The places of each global batch of the epoch."""
@@ -91,26 +95,69 @@ class Loader:
         order = epoch_order(len(self.samples), self.phase.repeats, source)
         return split(order, self.phase.batch)
 
+    def pixels(self, batches: Sequence[Tensor], position: Position) -> Pixels:
+        """This process's rows of each batch from the position's step on, uint8; decoded ahead, if need be."""
+        steps = range(position.step, len(batches))
+        return self._pixels((batches[step], replace(position, step=step)) for step in steps)
+
     def batch(
-        self, places: Tensor, position: Position, name: str, draw: Callable[..., dict[str, Tensor]]
+        self,
+        places: Tensor,
+        position: Position,
+        name: str,
+        draw: Callable[..., dict[str, Tensor]],
+        pixels: Tensor | None = None,
     ) -> Batch:
-        """This process's rows of the batch at these places; `draw` gives the model's random numbers."""
+        """This process's rows of the batch at these places; `draw` gives the model's random numbers.
 
-        def source(purpose: str) -> torch.Generator:
-            return generator(self.seed, position, purpose)
-
-        count, size = len(places), self.samples.images.shape[-1]
-        if self.phase.repeats > 1:
-            places = places[torch.randperm(count, generator=source("repeats"))]
-        rows = self.rows(count)
-        varied = self.augmentation.draw(source("augment"), count, size)
+        `pixels` are those that `pixels` gave for it; without them they are looked up now.
+        """
+        count, rows = len(places), self.rows(len(places))
+        if pixels is None:
+            pixels = next(self._pixels([(places, position)]))
+        size = None if isinstance(self.samples.images, Encoded) else self.samples.size
+        varied = self.augmentation.draw(self._source(position, "augment"), count, size)
         varied = {key: each[rows] for key, each in varied.items()}
-        draws = draw(source("model"), count)
+        draws = draw(self._source(position, "model"), count)
         draws = {key: each[rows].to(self.device, self.dtype) for key, each in draws.items()}
-        samples = self.samples.take(places[rows])
-        images = self.augmentation(samples.images.to(self.device), varied).to(self.dtype)
-        batch = replace(Batch.plain(images, samples.labels.to(self.device), phase=name), draws=draws)
+        images = self.augmentation(pixels.to(self.device), varied).to(self.dtype)
+        labels = self.samples.labels[self._mine(places, position)].to(self.device)
+        batch = replace(Batch.plain(images, labels, phase=name), draws=draws)
         if not self.mixup:
             return batch
         beta = np.random.default_rng(seed_of(self.seed, position, "mixup")).beta(self.mixup, self.mixup)
         return mixed(batch, float(beta))
+
+    def close(self) -> None:
+        """Ends the processes that decode."""
+        if "_decoder" in self.__dict__:
+            self._decoder.close()
+
+    def _pixels(self, batches: Iterable[tuple[Tensor, Position]]) -> Pixels:
+        images = self.samples.images
+        if isinstance(images, Tensor):
+            return (images[self._mine(*each)] for each in batches)
+        return self._decoder.stream(self._request(images, *each) for each in batches)
+
+    def _request(self, images: Encoded, places: Tensor, position: Position) -> Request:
+        """A batch to decode, cropped by numbers that are drawn here: who decodes it does not matter."""
+        mine, area = images[self._mine(places, position)], self.augmentation.config.resized_crop
+        if area is None:
+            return Request(mine)
+        crops = draw_crops(self._source(position, "crop"), len(places))
+        return Request(mine, crops[self.rows(len(places))], area)
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        batch = self.phase.batch
+        return Decoder(self.workers, len(range(batch)[self.rows(batch)]))
+
+    def _mine(self, places: Tensor, position: Position) -> Tensor:
+        """This process's places of a batch."""
+        count = len(places)
+        if self.phase.repeats > 1:
+            places = places[torch.randperm(count, generator=self._source(position, "repeats"))]
+        return places[self.rows(count)]
+
+    def _source(self, position: Position, purpose: str) -> torch.Generator:
+        return generator(self.seed, position, purpose)

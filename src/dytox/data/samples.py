@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from dytox.data import decoding
+from dytox.data.encoded import Encoded
+
+Stored: TypeAlias = Tensor | Encoded
+
 
 @dataclass(frozen=True)
 class Samples:
-    """uint8 RGB images (n, 3, height, width) and int64 labels (n,)."""
+    """Images and int64 labels (n,). The images are uint8 RGB (n, 3, height, width), or still encoded."""
 
-    images: Tensor
+    images: Stored
     labels: Tensor
 
     def __post_init__(self) -> None:
-        assert self.images.dtype == torch.uint8, self.images.dtype
-        assert self.images.ndim == 4, self.images.shape
-        assert self.images.shape[1] == 3, self.images.shape
+        if isinstance(self.images, Tensor):
+            assert self.images.dtype == torch.uint8, self.images.dtype
+            assert self.images.ndim == 4, self.images.shape
+            assert self.images.shape[1] == 3, self.images.shape
         assert self.labels.dtype == torch.int64, self.labels.dtype
-        assert self.labels.shape == self.images.shape[:1], (self.labels.shape, self.images.shape)
+        assert self.labels.shape == (len(self.images),), (self.labels.shape, len(self.images))
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def size(self) -> int:
+        """The side of the images in pixels."""
+        return self.images.shape[-1] if isinstance(self.images, Tensor) else self.images.size
+
+    def pixels(self) -> Tensor:
+        """All images, uint8 RGB (n, 3, height, width): ask for a few at a time."""
+        return self.images if isinstance(self.images, Tensor) else decoding.pixels(self.images)
+
+    def contents(self) -> list[bytes]:
+        """What each image is kept as: its pixels, or its file."""
+        if isinstance(self.images, Encoded):
+            return self.images.contents()
+        return [image.numpy().tobytes() for image in self.images.contiguous()]
+
+    def kept(self) -> Samples:
+        """Independent of any file."""
+        return replace(self, images=self.images.kept()) if isinstance(self.images, Encoded) else self
+
     def take(self, indices: Tensor) -> Samples:
         """The samples at these places, in this order; or those where a mask is true."""
         return Samples(self.images[indices], self.labels[indices])
+
+    def relabelled(self, labels: Tensor) -> Samples:
+        """The same images with other labels."""
+        return replace(self, labels=labels)
 
     def between(self, first: int, last: int) -> Samples:
         """The samples whose label is at least `first` and below `last`."""
@@ -38,7 +68,7 @@ class Samples:
         """The samples of all other classes, which move up."""
         gone = torch.tensor(sorted(labels), dtype=torch.int64)
         kept = self.take(~torch.isin(self.labels, gone))
-        return Samples(kept.images, kept.labels - torch.bucketize(kept.labels, gone))
+        return kept.relabelled(kept.labels - torch.bucketize(kept.labels, gone))
 
     def balanced(self) -> Samples:
         """Every class as often as the largest: those of fewer samples are repeated from their first on."""
@@ -51,18 +81,29 @@ class Samples:
         again = torch.cat(extra) if extra else torch.empty(0, dtype=torch.int64)
         return Samples.concatenate([self, self.take(again)]) if len(again) else self
 
+    def tensors(self) -> dict[str, Tensor]:
+        """As plain tensors, for a file; lossless."""
+        images = {"images": self.images} if isinstance(self.images, Tensor) else self.images.tensors()
+        return {**images, "labels": self.labels}
+
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor]) -> Samples:
-        """`images` and `labels` of a file; ValueError for tensors that are none."""
+        """From what `tensors` gave; ValueError for tensors that are none."""
+        images = tensors["images"] if "images" in tensors else Encoded.from_tensors(tensors)
         try:
-            return Samples(tensors["images"], tensors["labels"])
+            return Samples(images, tensors["labels"])
         except AssertionError:
             raise ValueError("its images and labels do not fit each other") from None
 
     @staticmethod
     def concatenate(parts: Sequence[Samples]) -> Samples:
-        """All samples of the parts, one part after the other."""
-        return Samples(torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts]))
+        """All samples of the parts, one part after the other; encoded, where all that hold any are."""
+        labels = torch.cat([part.labels for part in parts])
+        images = [part.images for part in parts if len(part)] or [parts[0].images]
+        encoded = [each for each in images if isinstance(each, Encoded)]
+        if len(encoded) == len(images):
+            return Samples(Encoded.concatenate(encoded), labels)
+        return Samples(torch.cat([part.pixels() for part in parts]), labels)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,5 @@ def _increments(config: ScenarioConfig, count: int) -> list[int]:
 def _relabel(samples: Samples, order: Sequence[int], count: int) -> Samples:
     place = torch.full((count,), -1, dtype=torch.int64)
     place[torch.tensor(order)] = torch.arange(len(order))
-    labels = place[samples.labels]
-    if len(order) == count:
-        return Samples(samples.images, labels)
-    return Samples(samples.images, labels).between(0, len(order))
+    found = samples.relabelled(place[samples.labels])
+    return found if len(order) == count else found.between(0, len(order))

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from dytox.data.augment import normalise
-from dytox.data.samples import Samples
+from dytox.config import RuntimeConfig
+from dytox.data.augment import draw_crops, normalise
+from dytox.data.decoding import Request, in_parts
+from dytox.data.samples import Samples, Stored
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
@@ -18,32 +20,41 @@ from dytox.errors import UserError
 from dytox.models.base import Output
 
 
-def scores(method: Method, images: Tensor, world: World) -> Tensor:
-    """Scores over the classes seen for uint8 images, (n, classes), on the CPU."""
+def scores(method: Method, images: Stored, world: World) -> Tensor:
+    """Scores over the classes seen for uint8 or encoded images, (n, classes), on the CPU."""
 
-    def predict(part: slice) -> Tensor:
-        return method.predict(forward(method, prepared(method, images[part])))
+    def predict(pixels: Tensor, part: slice) -> Tensor:
+        return method.predict(forward(method, prepared(method, pixels)))
 
-    return over_batches(predict, len(images), world, method.config.runtime.evaluation_batch)
+    wanted = images if isinstance(images, Tensor) else Request(images)
+    return over_batches(predict, wanted, world, method.config.runtime)
 
 
-def features(lesson: Lesson, samples: Samples, share: int | None = None) -> Tensor:
-    """Features to select by, (n, dim): without augmentation, or with that of a share of the memory."""
+def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirrored: bool = False) -> Tensor:
+    """Features to select by, (n, dim): without augmentation, or with that of a share of the memory.
+
+    Or of the images from left to right.
+    """
     method, augmentation = lesson.method, lesson.augmentation
     freeze(method)  # whatever phase was before: no BatchNorm moves here
+    wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
     draws = {}
     if share is not None:
-        source = lesson.generator(f"share {share}")
-        draws = augmentation.draw(source, len(samples), samples.images.shape[-1])
+        size = samples.size if isinstance(wanted, Tensor) else None
+        draws = augmentation.draw(lesson.generator(f"share {share}"), len(samples), size)
+        area = lesson.config.augment.resized_crop
+        if isinstance(wanted, Request) and area is not None:
+            crops = draw_crops(lesson.generator(f"crop of share {share}"), len(samples))
+            wanted = Request(wanted.encoded, crops, area)
 
-    def extract(part: slice) -> Tensor:
-        images = samples.images[part]
+    def extract(pixels: Tensor, part: slice) -> Tensor:
         if share is None:
-            return method.features(forward(method, prepared(method, images)))
-        varied = augmentation(images, {name: each[part] for name, each in draws.items()})
+            seen = pixels.flip(-1) if mirrored else pixels
+            return method.features(forward(method, prepared(method, seen)))
+        varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
-    return over_batches(extract, len(samples), lesson.world, lesson.config.runtime.evaluation_batch)
+    return over_batches(extract, wanted, lesson.world, lesson.config.runtime)
 
 
 def prepared(method: Method, images: Tensor) -> Tensor:
@@ -68,11 +79,18 @@ def refuse_no_numbers(found: Tensor, task: int) -> None:
 
 
 @torch.no_grad()
-def over_batches(function: Callable[[slice], Tensor], count: int, world: World, batch: int) -> Tensor:
-    """`function` of all of `count` images, a batch at a time, each process its share; on the CPU of each."""
+def over_batches(
+    function: Callable[[Tensor, slice], Tensor],
+    images: Tensor | Request,
+    world: World,
+    runtime: RuntimeConfig,
+) -> Tensor:
+    """`function` of pixels and their places, a batch at a time, each process its share; on each one's CPU."""
+    count, batch = len(images), runtime.evaluation_batch
     if count < world.size:
         world = World()  # too few to share: every process looks at all
     mine = world.share(count)
-    starts = range(mine.start, mine.stop, batch)
-    parts = [function(slice(start, min(start + batch, mine.stop))).cpu() for start in starts]
+    places = [slice(start, min(start + batch, mine.stop)) for start in range(mine.start, mine.stop, batch)]
+    decoded = in_parts(images, places, runtime.workers)
+    parts = [function(pixels, part).cpu() for part, pixels in zip(places, decoded, strict=True)]
     return world.gather(torch.cat(parts), count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from torch import Tensor
@@ -70,13 +71,15 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         device=lesson.method.device,
         dtype=lesson.method.dtype,
         rows=lesson.world.rows,
+        workers=lesson.config.runtime.workers,
     )
     refuse_idle_processes(lesson, phase, loader)
-    while state.position.epoch < phase.config.epochs:
-        run_epoch(lesson, phase, loader, update, observer, state)
-        state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
-        if state.position.epoch < phase.config.epochs:
-            reach(lesson, state, observer)
+    with closing(loader):
+        while state.position.epoch < phase.config.epochs:
+            run_epoch(lesson, phase, loader, update, observer, state)
+            state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
+            if state.position.epoch < phase.config.epochs:
+                reach(lesson, state, observer)
 
 
 def run_epoch(
@@ -92,9 +95,11 @@ def run_epoch(
     began = time.perf_counter()
     if not state.position.step:
         lesson.method.before_epoch(moment_of(lesson, phase, batches))
+    decoded = loader.pixels(batches, state.position)
     for step in range(state.position.step, len(batches)):
         lesson.position = replace(state.position, step=step)
-        batch = loader.batch(batches[step], lesson.position, phase.name, lesson.method.model.draw)
+        draw = lesson.method.model.draw
+        batch = loader.batch(batches[step], lesson.position, phase.name, draw, next(decoded))
         losses = update(batch, moment_of(lesson, phase, batches))
         sums.add(losses, images=len(batches[step]), step=step)
         observer.step_ended(lesson, losses["total"])

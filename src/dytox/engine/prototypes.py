@@ -11,13 +11,12 @@ from dytox.engine.evaluate import features
 from dytox.engine.lesson import Lesson
 
 
-def prototypes(lesson: Lesson, samples: Samples) -> Tensor:
-    """The mean of the normalised features of each class of these images, normalised: (classes, dim), CPU."""
-    found = normalize(features(lesson, samples).double())
-    means = [found[samples.labels == label].mean(dim=0) for label in samples.labels.unique()]
-    return normalize(torch.stack(means))
+def prototypes(lesson: Lesson, samples: Samples, *, mirrored: bool = False) -> Tensor:
+    """The mean of the normalised features of each class of these images, normalised: (classes, dim), CPU.
 
-
-def mirrored(samples: Samples) -> Samples:
-    """These images, and each of them again from left to right."""
-    return Samples.concatenate([samples, Samples(samples.images.flip(-1), samples.labels)])
+    With `mirrored`, each image counts again from left to right.
+    """
+    views = (False, True) if mirrored else (False,)
+    found = normalize(torch.cat([features(lesson, samples, mirrored=view) for view in views]).double())
+    labels = samples.labels.repeat(len(views))
+    return normalize(torch.stack([found[labels == label].mean(dim=0) for label in labels.unique()]))

@@ -66,9 +66,10 @@ def introspection(learner: ContinualLearner, test: Samples) -> dict[str, Tensor]
     evenly = torch.linspace(0, len(test) - 1, min(SHOWN, len(test))).long()
     places = test.labels.argsort(stable=True)[evenly]
     shown = test.take(places)
-    found = learner.method.introspect(prepared(learner.method, shown.images).to(learner.method.dtype))
+    pixels = shown.pixels()
+    found = learner.method.introspect(prepared(learner.method, pixels).to(learner.method.dtype))
     return {
-        "images": shown.images,
+        "images": pixels,
         "image_labels": shown.labels,
         "image_places": places,  # among the targets
         **{name: tensor.cpu() for name, tensor in found.items()},

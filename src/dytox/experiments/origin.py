@@ -8,6 +8,7 @@ from typing import Any
 
 from dytox import __version__
 from dytox.config import Config
+from dytox.data.encoded import Encoded
 from dytox.data.scenario import Scenario
 from dytox.errors import UserError
 
@@ -26,7 +27,10 @@ class Origin:
         values = config.model_dump(exclude={"data": {"root"}, "runtime": True})
         digest = hashlib.blake2b(digest_size=16)
         for samples in (tasks.train_samples, tasks.test_samples):
-            digest.update(samples.images.contiguous().numpy().data)
+            images = samples.images
+            digest.update(
+                images.fingerprint() if isinstance(images, Encoded) else images.contiguous().numpy().data
+            )
             digest.update(samples.labels.numpy().data)
         return Origin(values, digest.hexdigest(), __version__)
 

@@ -51,7 +51,7 @@ def prepare(config: Config) -> tuple[Config, Scenario]:
         torch.set_num_threads(config.runtime.threads)
     torch.use_deterministic_algorithms(config.runtime.deterministic)
     dataset = datasets.load(config.data)
-    data = config.data.model_copy(update={"image_size": dataset.train.images.shape[-1]})
+    data = config.data.model_copy(update={"image_size": dataset.train.size})
     config = config.model_copy(update={"data": data})
     tasks = scenario.build(config.scenario, dataset)
     refuse_single_class(tasks.tasks[0], tasks.class_names)

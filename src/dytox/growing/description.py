@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dytox.learner import ContinualLearner
 
 
@@ -65,15 +63,15 @@ def _task(learner: ContinualLearner, index: int) -> TaskDescription:
     labels = range(old, old + learner.increments[index])
     names = [learner.class_names[label] for label in labels]
     dates = [each.get("finished") for each in learner.history if set(names) & {*each.get("classes", [])}]
-    kept = torch.cat([learner.memory.samples.labels, learner.held_out.labels])
-    images = sum(int((kept == label).sum()) for label in labels)
+    kept = [part.between(old, labels.stop) for part in (learner.memory.samples, learner.held_out)]
+    contents = [content for part in kept for content in part.contents()]
     return TaskDescription(
         task=index + 1,
         classes=names,
         learned=dates[-1] if dates else None,
         weight_bytes=_own_bytes(learner, index),
-        memory_images=images,
-        memory_bytes=images * 3 * learner.size**2,
+        memory_images=len(contents),
+        memory_bytes=sum(map(len, contents)),
     )
 
 

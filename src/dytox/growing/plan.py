@@ -82,7 +82,7 @@ def make(
         learner = ContinualLearner(choose(found, recipe, method or "dytox", overrides, given))
         if weights is not None:
             encoders.put(weights, learner.method, learner.size)
-    pictures = source.read(found, learner.size)
+    pictures = source.read(found, learner.size, learner.config.data.resize)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
     fresh = learner.fresh(samples)
     learned, held = hold_out(fresh, held_out, learner.held_out)

@@ -59,9 +59,10 @@ def predict(
     least = 0.0 if error_rate is None else learner.threshold(error_rate)
     named = [pair for each in images for pair in _sources(each)]
     size, batch, found = learner.size, learner.config.runtime.evaluation_batch, 0
+    window = image_files.centre(size, learner.config.data.resize or size)
     for start in range(0, len(named), batch):
         part = named[start : start + batch]
-        decoded, errors = image_files.decode_many([content for _, content in part], size)
+        decoded, errors = image_files.decode_many([content for _, content in part], size, window)
         skipped += [str(error) for error in errors.values()]
         names = [name for place, (name, _) in enumerate(part) if place not in errors]
         if names:
@@ -87,7 +88,9 @@ def evaluate(learner: ContinualLearner, folder: Path | None) -> tuple[Assessment
     if len(strange) == len(found.classes):
         raise UserError(f"The model knows none of the classes in {folder}, such as {strange[0]!r}.")
     known = {name: paths for name, paths in found.classes.items() if name not in strange}
-    pictures = source.read(source.Source(folder, known, found.skipped), learner.size)
+    pictures = source.read(
+        source.Source(folder, known, found.skipped), learner.size, learner.config.data.resize
+    )
     labels = torch.tensor([learner.class_names.index(name) for name in pictures.names])
     passed = [f"{folder / name} is a class that the model does not know." for name in strange]
     return learner.assess(Samples(pictures.images, labels)), [*passed, *pictures.skipped]

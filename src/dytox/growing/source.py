@@ -65,11 +65,11 @@ def find(root: Path) -> Source:
     return Source(root, classes, skipped)
 
 
-def read(source: Source, size: int) -> Pictures:
+def read(source: Source, size: int, resize: int | None = None) -> Pictures:
     """All images that can be read, at one size; at least one."""
     paths = [path for group in source.classes.values() for path in group]
     names = [name for name, group in source.classes.items() for _ in group]
-    decoded, errors = images.decode_many(paths, size)
+    decoded, errors = images.decode_many(paths, size, images.centre(size, resize or size))
     skipped = [*source.skipped, *(str(error) for error in errors.values())]
     if len(errors) == len(paths):
         raise UserError(f"No image in {source.root} can be read, {_first(skipped)}")

@@ -17,7 +17,7 @@ from dytox.data import inputs
 from dytox.data.exemplars import Exemplars
 from dytox.data.inputs import Images
 from dytox.data.names import tidy
-from dytox.data.samples import Samples
+from dytox.data.samples import Samples, Stored
 from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
 from dytox.engine.method import Method
@@ -101,7 +101,7 @@ class Classifier:
 
         They are calibrated on images that were held out (`dytox.calibration`), where there are some.
         """
-        return self.confidences(inputs.read(images, self.size)).float().numpy()
+        return self.confidences(inputs.read(images, self.size, self.config.data.resize)).float().numpy()
 
     @overload
     def predict(self, images: Images) -> list[str]: ...
@@ -113,7 +113,9 @@ class Classifier:
         With `reject`, a share such as 0.05: None where the confidence is below the one from which on at
         most this share of the answers was wrong on held-out images.
         """
-        confidence, places = self.confidences(inputs.read(images, self.size)).max(dim=1)
+        confidence, places = self.confidences(inputs.read(images, self.size, self.config.data.resize)).max(
+            dim=1
+        )
         named = [self.class_names[place] for place in places.tolist()]
         if reject is None:
             return named
@@ -139,7 +141,7 @@ class Classifier:
 
     def evaluate(self, images: Any, labels: ArrayLike | None = None) -> Assessment:
         """How it does on labelled images of classes it knows, as for `learn`."""
-        pixels, names = inputs.labelled(images, labels, self.size)
+        pixels, names = inputs.labelled(images, labels, self.size, self.config.data.resize)
         return self.assess(Samples(pixels, torch.tensor([self.place(name) for name in names])))
 
     def score(self, images: Any, labels: ArrayLike | None = None) -> float:
@@ -150,11 +152,11 @@ class Classifier:
         """As `evaluate`, for samples."""
         return assess(self.confidences(samples.images), samples.labels, self.class_names, self.increments)
 
-    def confidences(self, images: Tensor) -> Tensor:
-        """As `predict_proba`, for a tensor (n, 3, size, size)."""
+    def confidences(self, images: Stored) -> Tensor:
+        """As `predict_proba`, for a tensor (n, 3, size, size) or encoded images."""
         return calibration.confidences(self.scores(images), self.temperature)
 
-    def scores(self, images: Tensor) -> Tensor:
+    def scores(self, images: Stored) -> Tensor:
         """The method's own scores, between 0 and 1, (n, classes)."""
         if not self.class_names:
             raise UserError("This learner has learned no class yet: call learn first.")
@@ -171,10 +173,15 @@ class Classifier:
             "classes": self.class_names,
             "increments": self.increments,
             "structure": self.method.structure(),
-            "preprocessing": {"image_size": data.image_size, "mean": data.mean, "std": data.std},
+            "preprocessing": {
+                "image_size": data.image_size,
+                "resize": data.resize or data.image_size,
+                "mean": data.mean,
+                "std": data.std,
+            },
             "temperature": self.temperature,
         }
-        held = {"held_out.images": self.held_out.images, "held_out.labels": self.held_out.labels}
+        held = {f"held_out.{name}": tensor for name, tensor in self.held_out.tensors().items()}
         memory = {**self.memory.tensors(), **held} if len(self.memory) or len(self.held_out) else None
         model_directory.save(Path(path), description, self.method.state_dict(), memory, self.history)
 
@@ -217,8 +224,11 @@ class Classifier:
         freeze(self.method)  # torch multiplies, and rounds, otherwise by what may learn
         if memory is not None:
             self.memory = Exemplars.from_tensors(memory)
-            if "held_out.images" in memory:
-                held = {"images": memory["held_out.images"], "labels": memory["held_out.labels"]}
+            prefix = "held_out."
+            held = {
+                name.removeprefix(prefix): each for name, each in memory.items() if name.startswith(prefix)
+            }
+            if held:
                 self.held_out = Samples.from_tensors(held)
 
 

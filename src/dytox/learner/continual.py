@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import nn
 
 from dytox import calibration, recipes
 from dytox.config import Config, merge
 from dytox.data import inputs
 from dytox.data.held_out import hold_out
 from dytox.data.names import check, in_order, tidy
-from dytox.data.samples import Samples
+from dytox.data.samples import Samples, Stored
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
@@ -90,23 +90,22 @@ class ContinualLearner(Classifier):
         classes that are known join the rehearsal. `held_out` is the share of each class that is not
         learned but kept to choose the temperature of the confidences by.
         """
-        pixels, names = inputs.labelled(images, labels, self.size)
+        pixels, names = inputs.labelled(images, labels, self.size, self.config.data.resize)
         samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
         learned, held = hold_out(self.fresh(samples), held_out, self.held_out)
         self.learn_task(learned, new, held_out=held, observer=observer)
 
-    def sorted_in(self, pixels: Tensor, names: Sequence[str]) -> tuple[Samples, list[str]]:
+    def sorted_in(self, images: Stored, names: Sequence[str]) -> tuple[Samples, list[str]]:
         """Images with their labels, known classes by their place and new ones behind, and the new names."""
         new = in_order(set(names) - set(self.class_names))
         check(new, self.class_names)
         place = {name: label for label, name in enumerate([*self.class_names, *new])}
-        return Samples(pixels, torch.tensor([place[name] for name in names])), new
+        return Samples(images, torch.tensor([place[name] for name in names])), new
 
     def fresh(self, samples: Samples) -> Samples:
         """Without images that it keeps already: those held out would no longer be, if they were learned."""
-        kept = torch.cat([self.memory.samples.images, self.held_out.images])
-        seen = {image.numpy().tobytes() for image in kept}
-        places = [place for place, image in enumerate(samples.images) if image.numpy().tobytes() not in seen]
+        seen = {*self.memory.samples.contents(), *self.held_out.contents()}
+        places = [place for place, content in enumerate(samples.contents()) if content not in seen]
         return samples.take(torch.tensor(places, dtype=torch.int64))
 
     def learn_task(
@@ -138,7 +137,7 @@ class ContinualLearner(Classifier):
             world=self.world,
         )
         learn(lesson, observer or Observer(), start)
-        held = Samples.concatenate([self.held_out, held_out]) if held_out is not None else self.held_out
+        held = self.held_out if held_out is None else Samples.concatenate([self.held_out, held_out.kept()])
         if len(held):
             found = scores(lesson.method, held.images, self.world)
             self.temperature = calibration.temperature(found, held.labels)  # nothing can fail from here on

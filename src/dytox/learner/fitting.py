@@ -80,7 +80,9 @@ def _check_weights(config: Config, structure: Mapping[str, Any], weights: Mappin
 
 def _check_memory(memory: Mapping[str, Tensor], size: int | None, classes: int) -> None:
     for name, tensor in memory.items():
-        if name.endswith("images") and tensor.shape[1:] != (3, size, size):
+        seen = tensor.shape[1:] == (3, size, size) if name.endswith("images") else True
+        seen = tensor[:1].tolist() == [size] if name.endswith("sides") else seen
+        if not seen:
             raise ValueError(f"the images in its memory are not {size}×{size} pixels")
         if (
             name.endswith("labels")

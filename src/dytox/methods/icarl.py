@@ -22,7 +22,7 @@ from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.prototypes import mirrored, prototypes
+from dytox.engine.prototypes import prototypes
 from dytox.engine.rehearsal import growing, select_memory
 from dytox.errors import UserError
 from dytox.losses import Term, classification
@@ -74,9 +74,8 @@ class ICaRL(Method):
 
     def measure(self, lesson: Lesson) -> None:
         """Action: the mean of each class, of its exemplars alone, by the network as it is now."""
-        exemplars = lesson.memory.samples
         flips = self.config.augment.flip > 0
-        self.means.place(prototypes(lesson, mirrored(exemplars) if flips else exemplars))
+        self.means.place(prototypes(lesson, lesson.memory.samples, mirrored=flips))
 
     def predict(self, output: Output) -> Tensor:
         """exp(-‖f - mean‖²), made to sum to one: the highest is the nearest."""

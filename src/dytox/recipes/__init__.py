@@ -1,6 +1,7 @@
 """Presets: a recipe is a scenario (which classes come when) with a method (how they are learned).
 
 Defaults < the method's preset at the scenario's scale < the scenario < what a method always has < `--set`.
+A scenario with `large: true` has images as large as ImageNet's, for which a preset may have other values.
 A scenario of one's own is a YAML file in the form of those in `scenarios/`, named by its path.
 """
 
@@ -46,6 +47,7 @@ def compose(
     layers: list[Mapping[str, Any]] = [{"recipe": Path(recipe).stem}]
     for part in (base, preset):
         layers += [part.get("config", {}), part.get("scales", {}).get(scale, {})]
+        layers += [part.get("large", {})] if scenario.get("large") else []
     layers += [scenario["config"], preset.get("always", {}), *map(override, overrides), values or {}]
     merged: dict[str, Any] = Config().model_dump()
     for layer in layers:
@@ -85,10 +87,10 @@ def _read_own(path: Path) -> dict[str, Any]:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         where = f" in line {mark.line + 1}" if mark else ""
         raise UserError(f"The recipe {path} is not readable as YAML{where}.") from None
-    form = "a recipe has the keys about (optional), scale and config"
+    form = "a recipe has the keys scale and config, about and large if wanted"
     keys = content if isinstance(content, dict) else {}
     for key in keys:
-        if key not in ("about", "scale", "config"):
+        if key not in ("about", "scale", "large", "config"):
             raise UserError(f"The recipe {path} has the key {key!r}: {form}.")
     for key in ("scale", "config"):
         if key not in keys:

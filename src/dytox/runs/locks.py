@@ -15,14 +15,13 @@ from dytox.errors import UserError
 from dytox.runs import files
 
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EBADF)  # some network file systems: no lock
+_held: set[int] = set()  # descriptors: a fork lets go of them, or the lock would outlive its owner
 
 
 @contextmanager
 def exclusive(path: Path, what: str) -> Iterator[None]:
     """Within it no other process has the lock file `path`; refused at once, with the owner, where one has."""
-    with files.explained(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    with _opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
         try:
             _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -34,20 +33,35 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
             os.ftruncate(descriptor, 0)
             os.write(descriptor, files.to_json({"pid": os.getpid(), "host": platform.node()}))
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def waiting(folder: Path) -> Iterator[None]:
     """Within it no other process writes into the folder; waits until the others are done."""
-    with files.explained(folder):
-        descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with _opened(folder, os.O_RDONLY) as descriptor:
         _lock(descriptor, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    with files.explained(path):
+        descriptor = os.open(path, flags, 0o666)
+    _held.add(descriptor)
+    try:
+        yield descriptor
     finally:
+        _held.discard(descriptor)
         os.close(descriptor)
+
+
+def _let_go() -> None:
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _lock(descriptor: int, operation: int) -> None:

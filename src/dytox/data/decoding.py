@@ -1,0 +1,210 @@
+"""Encoded images become pixels, batch after batch, in processes that work ahead.
+
+A process opens the file, decodes it no larger than needed, and resizes the wanted window of it; everything
+else is done for the whole batch, on the device. All of it is told by the request, so the pixels do not depend
+on which process decodes an image, or when.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from dytox.data import images
+from dytox.data.augment import windows
+from dytox.data.encoded import Encoded, name_of, read
+from dytox.errors import UserError
+
+Pixels: TypeAlias = Generator[Tensor, None, None]  # of one batch after the other, uint8 (n, 3, size, size)
+
+CHUNK = 16  # images that a process decodes at a time
+
+
+@dataclass(frozen=True)
+class Request:
+    """Images to decode; with `crops` (n, attempts, 4), as random windows of a share of their `area`."""
+
+    encoded: Encoded
+    crops: Tensor | None = None
+    area: Sequence[float] = (1.0, 1.0)
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __getitem__(self, part: slice) -> Request:
+        crops = None if self.crops is None else self.crops[part]
+        return replace(self, encoded=self.encoded[part], crops=crops)
+
+    def split(self) -> list[Chunk]:
+        """In parts that can go to another process."""
+        return [self[start : start + CHUNK].whole() for start in range(0, len(self), CHUNK)]
+
+    def whole(self) -> Chunk:
+        """In one part."""
+        return Chunk(
+            sources=[each if isinstance(each, str) else read(each) for each in self.encoded.sources],
+            names=[name_of(each) for each in self.encoded.sources],
+            size=self.encoded.size,
+            resize=self.encoded.resize,
+            crops=None if self.crops is None else self.crops.contiguous().numpy(),
+            area=self.area,
+        )
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some images of a request, with all that another process needs."""
+
+    sources: list[str | bytes]
+    names: list[str]
+    size: int
+    resize: int
+    crops: NDArray[np.float64] | None
+    area: Sequence[float]
+
+
+class Decoder:
+    """Decodes requests, in `workers` processes, or without any in threads of this one.
+
+    The processes live until it is closed, or gone.
+    """
+
+    def __init__(self, workers: int, batch: int) -> None:
+        """With room for about a batch of so many images that are decoded ahead; at most a process a core."""
+        workers = min(workers, os.cpu_count() or 1)
+        self._chunks = _Chunks()
+        self._last: Pixels | None = None
+        self._loader: DataLoader[Tensor | UserError] | None = None
+        if workers:
+            self._loader = DataLoader(
+                _Decoding(),
+                batch_size=None,
+                sampler=self._chunks,
+                collate_fn=_as_it_is,
+                num_workers=workers,
+                prefetch_factor=max(2, -(-batch // (CHUNK * workers))),
+                persistent_workers=True,
+                worker_init_fn=_leave_interrupts_to_the_main_process,
+                generator=torch.Generator(),  # not the global one, of which a number is drawn
+            )
+
+    def close(self) -> None:
+        """Ends the last stream, and the processes."""
+        if self._last is not None:
+            self._last.close()
+        self._loader = self._last = None
+
+    def stream(self, requests: Iterable[Request]) -> Pixels:
+        """The pixels (n, 3, size, size) of each request, in order; requests are taken as they are needed."""
+        decode = self._in_threads if self._loader is None else self._in_processes
+        self._last = decode(requests)
+        return self._last
+
+    def _in_threads(self, requests: Iterable[Request]) -> Pixels:
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            for request in requests:
+                yield torch.cat([*pool.map(decode_chunk, request.split())])
+
+    def _in_processes(self, requests: Iterable[Request]) -> Pixels:
+        assert self._loader is not None
+        counts: deque[int] = deque()  # of chunks, for each request under way
+
+        def chunks() -> Iterator[Chunk]:
+            for request in requests:
+                parts = request.split()
+                counts.append(len(parts))
+                yield from parts
+
+        self._chunks.source = chunks()
+        parts: list[Tensor] = []
+        try:
+            for part in self._loader:
+                if isinstance(part, UserError):
+                    raise UserError(str(part))  # another one: this frame and its traceback would be a cycle
+                parts.append(part)
+                if len(parts) == counts[0]:
+                    counts.popleft()
+                    yield torch.cat(parts)
+                    parts = []
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise UserError(
+                "A process that decodes images has died, for want of memory or of shared memory (/dev/shm): "
+                "give it more, or set runtime.workers=0."
+            ) from error
+        finally:
+            self._chunks.source = iter(())  # no cycle of references: processes end with their decoder
+
+
+class _Decoding(Dataset[Tensor | UserError]):
+    """What a process does, to torch's loader a dataset; what went wrong is given back as it is."""
+
+    def __getitem__(self, chunk: Chunk) -> Tensor | UserError:
+        try:
+            return decode_chunk(chunk)
+        except UserError as error:
+            return error
+
+
+class _Chunks(Sampler[Chunk]):
+    """What there is to decode next."""
+
+    def __init__(self) -> None:
+        self.source: Iterator[Chunk] = iter(())
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self.source
+
+
+def decode_chunk(chunk: Chunk) -> Tensor:
+    """The pixels of a chunk, (n, 3, size, size)."""
+    decoded = torch.empty((len(chunk.sources), 3, chunk.size, chunk.size), dtype=torch.uint8)
+    window = images.centre(chunk.size, chunk.resize)
+    for place, (source, name) in enumerate(zip(chunk.sources, chunk.names, strict=True)):
+        if chunk.crops is not None:
+            window = _random(torch.from_numpy(chunk.crops[place]), chunk.area)
+        decoded[place] = images.decode(source, chunk.size, window, name=name)
+    return decoded
+
+
+def in_parts(images: Tensor | Request, parts: Sequence[slice], workers: int) -> Pixels:
+    """The pixels of these parts, one after the other."""
+    if isinstance(images, Tensor):
+        return (images[part] for part in parts)
+    largest = max((len(range(len(images))[part]) for part in parts), default=0)
+    return Decoder(min(workers, len(images) // CHUNK), largest).stream(images[part] for part in parts)
+
+
+def pixels(encoded: Encoded) -> Tensor:
+    """All of some images, decoded here and now."""
+    if not len(encoded):
+        return torch.empty((0, 3, encoded.size, encoded.size), dtype=torch.uint8)
+    return next(Decoder(0, len(encoded)).stream([Request(encoded)]))
+
+
+def _random(crops: Tensor, area: Sequence[float]) -> images.Window:
+    def window(width: int, height: int) -> images.Box:
+        top, left, h, w = windows(crops[None], height, width, area=area)[0].tolist()
+        return left, top, left + w, top + h
+
+    return window
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
+
+
+def _leave_interrupts_to_the_main_process(worker: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,131 @@
+"""Images that stay encoded: as files, as the bytes of files, or in a table, decoded when they are needed.
+
+Only names, or the bytes of a memory, are held; whoever needs pixels asks `decoding` for a batch of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dytox.errors import UserError
+
+LOOKED_AT = 64  # files whose content makes a fingerprint; of the others it has the names
+
+
+class Row(Protocol):
+    """An image in somebody's table."""
+
+    @property
+    def name(self) -> str:
+        """What an error calls it."""
+
+    def read(self) -> bytes:
+        """The bytes of its file."""
+
+
+Source: TypeAlias = str | bytes | Row  # a string is the path of a file
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoded images of any size, which are seen as squares.
+
+    Without augmentation that is the middle of the image: its short side becomes `resize` pixels, of which
+    the inner `size` are kept.
+    """
+
+    sources: tuple[Source, ...]
+    size: int
+    resize: int
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __getitem__(self, places: Tensor | slice) -> Encoded:
+        """Those at these places, or where a mask is true."""
+        if isinstance(places, slice):
+            return replace(self, sources=self.sources[places])
+        chosen = places.nonzero().squeeze(1) if places.dtype == torch.bool else places
+        return replace(self, sources=tuple(self.sources[place] for place in chosen.tolist()))
+
+    def contents(self) -> list[bytes]:
+        """The bytes of every image's file."""
+        return [read(source) for source in self.sources]
+
+    def kept(self) -> Encoded:
+        """With the bytes in memory: the files may go."""
+        return replace(self, sources=tuple(self.contents()))
+
+    def fingerprint(self) -> bytes:
+        """Another for other images, wherever they lie; of most files it takes the name for the content."""
+        digest = hashlib.blake2b("\0".join(map(_short_name, self.sources)).encode("utf-8", "replace"))
+        for place in range(0, len(self), len(self) // LOOKED_AT + 1):
+            digest.update(read(self.sources[place]))
+        return digest.digest()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The files' bytes, one after the other, where each ends, and the sizes; for a file."""
+        contents = self.contents()
+        ends = torch.tensor([len(each) for each in contents], dtype=torch.int64).cumsum(0)
+        joined = torch.from_numpy(np.frombuffer(bytearray().join(contents), dtype=np.uint8))
+        return {"files": joined, "ends": ends, "sides": torch.tensor([self.size, self.resize])}
+
+    @staticmethod
+    def from_tensors(tensors: Mapping[str, Tensor]) -> Encoded:
+        """From what `tensors` gave; ValueError for tensors that are none."""
+        files, ends, sides = (tensors[name] for name in ("files", "ends", "sides"))
+        types = (files.dtype, ends.dtype, sides.dtype) == (torch.uint8, torch.int64, torch.int64)
+        sound = types and files.ndim == ends.ndim == 1 and sides.shape == (2,)
+        starts = torch.cat([torch.zeros(1, dtype=torch.int64), ends[:-1]])[: len(ends)] if sound else ends
+        if not sound or bool((starts > ends).any()) or ends[-1:].sum() != len(files):
+            raise ValueError("the files in its memory are not whole")
+        size, resize = sides.tolist()
+        if not 0 < size <= resize:
+            raise ValueError(f"the images in its memory cannot be {size} of {resize} pixels")
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        data = files.numpy()
+        return Encoded(tuple(data[start:end].tobytes() for start, end in pairs), size, resize)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Encoded]) -> Encoded:
+        """All images of the parts, which have one size."""
+        first = parts[0]
+        assert all((part.size, part.resize) == (first.size, first.resize) for part in parts)
+        return replace(first, sources=tuple(source for part in parts for source in part.sources))
+
+
+def read(source: Source) -> bytes:
+    """The bytes of an image's file."""
+    if isinstance(source, bytes):
+        return source
+    if not isinstance(source, str):
+        return source.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise UserError(f"{source} cannot be read: {error.strerror}.") from None
+
+
+def name_of(source: Source) -> str:
+    """What an error calls an image."""
+    if isinstance(source, bytes):
+        return "An image in memory"
+    return source if isinstance(source, str) else source.name
+
+
+def _short_name(source: Source) -> str:
+    """Without the folders: where the data lie does not matter."""
+    return (
+        hashlib.blake2b(source).hexdigest()
+        if isinstance(source, bytes)
+        else os.path.basename(name_of(source))
+    )
