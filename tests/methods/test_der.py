@@ -9,9 +9,10 @@ from functools import partial
 import pytest
 import torch
 
-from dytox import ContinualLearner
+from dytox import ContinualLearner, recipes
 from dytox.data.loader import Batch
 from dytox.engine.moment import Moment
+from dytox.engine.schedule import learning_rate
 from dytox.methods.der import Der
 from dytox.models import pruning
 from dytox.models.base import Output
@@ -64,6 +65,22 @@ def test_parameters_are_those_of_an_extractor_a_task(backbones, steps, ours, pub
     assert model.count_parameters() / 1e6 == pytest.approx(ours, abs=0.005)
     assert large - small == 7680
     assert (model.count_parameters() + steps * 7680) / 1e6 == pytest.approx(published, abs=0.01)
+
+
+# The presets
+
+
+@pytest.mark.parametrize("name", ["der", "der-pruned", "simple_der"])
+def test_the_presets_have_ders_schedule(name):
+    config = recipes.compose("cifar100-10", method=name)
+    assert (config.model.network, config.model.last_relu) == ("resnet18", True)
+    rates = [learning_rate(config.training, epoch) for epoch in (0, 10, 109, 110, 130, 169)]
+    assert rates == pytest.approx([0.01, 0.1, 0.1, 0.01, 0.001, 0.001])
+    assert (config.training.epochs, config.training.batch, config.finetuning.batch) == (170, 128, 128)
+    rates = [learning_rate(config.finetuning, epoch) for epoch in (0, 14, 15, 29)]
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01])
+    assert config.finetuning.epochs == 30
+    assert config.finetuning.optimizer == config.training.optimizer
 
 
 # The phases

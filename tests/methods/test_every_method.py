@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -152,6 +153,17 @@ def test_saved_and_loaded_it_predicts_the_same(run, made, tmp_path):
     assert (again.predict_proba(images) == learner.predict_proba(images)).all()
     assert torch.equal(again.memory.samples.images, learner.memory.samples.images)
     assert torch.equal(again.memory.samples.labels, learner.memory.samples.labels)
+
+
+def test_a_forgotten_class_leaves_every_other_logit_as_it_was(run, made, tmp_path):
+    """Bit by bit, saved and loaded too."""
+    learner, images = copy.deepcopy(run[0]), made(0, 7, each=2).images / 255
+    before = learner.method.model(images).logits
+    learner.forget("1", "5", "6")  # one of a task, and a whole task
+    assert torch.equal(learner.method.model(images).logits, before[:, [0, 2, 3, 4]])
+    learner.save(tmp_path)
+    again = ContinualLearner.load(tmp_path)
+    assert torch.equal(again.method.model(images).logits, before[:, [0, 2, 3, 4]])
 
 
 def test_it_introduces_itself(run):

@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from dytox import recipes
 from dytox.data.loader import Batch, mixed
 from dytox.engine.moment import Moment
-from dytox.methods.podnet import PodNet
+from dytox.engine.schedule import learning_rate
+from dytox.methods.podnet import PodNet, PodNetOptions
 from dytox.models.convnet import ConvNet
 from dytox.models.proxies import ProxyClassifier, centres
 from dytox.models.resnet import ResNet
@@ -30,6 +32,18 @@ def grown(tiny):
     method.keep_teacher(None)
     method.model.expand(3)
     return method.eval()
+
+
+def test_the_preset_has_the_published_schedule():
+    config = recipes.compose("cifar100-10", method="podnet")
+    assert (config.model.network, config.model.last_relu) == ("resnet18", False)
+    assert (config.training.epochs, config.training.batch) == (160, 128)
+    rates = [learning_rate(config.training, epoch) for epoch in (0, 80, 160)]
+    assert rates == pytest.approx([0.1, 0.05, 0.0])
+    assert config.training.optimizer.weight_decay == 5e-4
+    assert (config.finetuning.epochs, config.finetuning.effective_lr) == (20, 0.05)
+    assert config.finetuning.schedule.name == "constant"
+    assert PodNet.Options() == PodNetOptions(proxies=10, spatial=3.0, flat=1.0, clamp=5.0)
 
 
 def test_the_similarity_to_a_class_by_hand():

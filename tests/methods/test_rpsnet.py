@@ -7,8 +7,11 @@ from math import log
 import pytest
 import torch
 
+from dytox import recipes
 from dytox.data.loader import Batch
+from dytox.engine.schedule import learning_rate
 from dytox.methods.rpsnet import RpsNet, distillation_of_all
+from dytox.models.build import path_net
 from dytox.models.paths import PathNet
 
 
@@ -16,6 +19,15 @@ from dytox.models.paths import PathNet
 def diary(taught):
     """Three tasks on two paths."""
     return taught("rpsnet", increments=(2, 3, 2))[1]
+
+
+def test_the_preset_has_the_published_schedule():
+    config = recipes.compose("cifar100-10", method="rpsnet")
+    assert (config.training.epochs, config.training.batch, config.memory.selection) == (100, 128, "random")
+    assert (config.training.optimizer.name, config.training.optimizer.weight_decay) == ("adamw", 0.0)
+    rates = [learning_rate(config.training, epoch) for epoch in (0, 19, 20, 40, 60, 99)]
+    assert rates == pytest.approx([1e-3, 1e-3, 5e-4, 2.5e-4, 1.25e-4, 6.25e-5])
+    assert path_net(config, places=8, tasks_per_path=2).dim == 512
 
 
 def test_parameters_with_five_modules_a_level():
