@@ -264,3 +264,22 @@ def test_it_recovers_with_its_teacher_and_is_smaller_than_der(simple, plain):
         )  # of a mean over 5 logits
     assert all(diary.chapter(2, "recover").moved("model.extractors.2.stages.2.0.conv1").values())
     assert learner.method.model.count_parameters() < der.method.model.count_parameters()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": 0.0},
+        {"temperature": "5"},
+        {"extractors": [[16, 32]]},
+        {"extractors": [[16, 0, 64]]},
+        {"extractors": [[17, 32, 64]]},
+    ],
+)
+def test_a_structure_that_cannot_be_is_refused(wrong):
+    model = ExtractorNet(partial(ResNet, "resnet8"))
+    model.expand(2)
+    structure = model.structure()
+    ExtractorNet(partial(ResNet, "resnet8")).rebuild(structure)
+    with pytest.raises(ValueError, match=r"its pruned channels|the temperature"):
+        ExtractorNet(partial(ResNet, "resnet8")).rebuild({**structure, **wrong})

@@ -119,3 +119,24 @@ def test_the_distillation_sees_old_logits_and_new_labels_and_weighs_more_with_ev
             expected = distillation_of_all(output.logits, wanted, 2.0).sum
             torch.testing.assert_close(terms["kd"].sum, expected)
     assert weights == [1.0, 1.0, 2.5, 5.0, 7.5, 10.0]  # of the second task on
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"paths": [[0] * 9, [0] * 9]},
+        {"paths": [[1] * 9]},
+        {"paths": [[0] * 9, [-1] * 9]},
+        {"paths": [[0] * 9, [1] * 8]},
+        {"tasks_on_path": 3},
+        {"tasks_on_path": "1"},
+    ],
+)
+def test_paths_that_cannot_be_are_refused(wrong):
+    model = PathNet(1, places=3, tasks_per_path=2)
+    model.expand(2)
+    again = PathNet(1, places=3, tasks_per_path=2)
+    with pytest.raises(ValueError, match="its paths do not fit"):
+        again.rebuild({**model.structure(), **wrong})
+    again.rebuild(model.structure())
+    assert again.structure() == model.structure()

@@ -110,7 +110,9 @@ class ExtractorNet(ContinualModel):
             pruning.mask(self.newest)
         self._renew_head()
         self.head.rebuild(structure)
-        self.temperature = float(structure["temperature"])
+        self.temperature = structure["temperature"]
+        if type(self.temperature) is not float or not 0 < self.temperature < float("inf"):
+            raise ValueError("the temperature of its classifier is none")
         if structure["divergence"]:
             self.divergence_head = nn.Linear(self.dim, self.increments[-1] + 1)
         self.to(device=like.device, dtype=like.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import torch
@@ -132,9 +132,15 @@ class PathNet(ContinualModel):
     def rebuild(self, structure: Mapping[str, Any]) -> None:
         """Grows to this structure."""
         like = next(self.parameters())
-        for path in structure["paths"][1:]:
+        paths, on_last = structure["paths"], structure["tasks_on_path"]
+        numbers = all(type(each) is int and each >= 0 for each in (on_last, *chain(*paths)))
+        long = all(len(path) == len(self.levels) for path in paths)
+        apart = all(len({*places}) == len(paths) for places in zip(*paths, strict=False))
+        if not (numbers and long and apart and paths[:1] == self.paths and on_last <= self.tasks_per_path):
+            raise ValueError("its paths do not fit its network")
+        for path in paths[1:]:
             self._add_path(list(path))
-        self.tasks_on_path = structure["tasks_on_path"]
+        self.tasks_on_path = on_last
         for classes in structure["increments"]:
             self.head.expand(classes)
         self.increments = list(structure["increments"])
