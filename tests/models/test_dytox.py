@@ -332,8 +332,8 @@ def test_where_a_token_looks():
     assert looked.shape == (3, 2, 4)
     assert (looked > 0).all()
     assert (looked.sum(dim=-1) < 1).all()  # the rest goes to the token itself
-    tokens, patches = model.tab.norm1(model.tokens()), model.tab.norm1(model.encoder(images))
-    whole = model.tab.attn.weights(tokens, patches)
+    queries, patches = model.tab.queries(model.tokens()), model.tab.norm1(model.encoder(images))
+    whole = model.tab.attn.weights(queries, patches)
     torch.testing.assert_close(whole.sum(dim=-1), torch.ones(3, 3, 2))
     torch.testing.assert_close(whole[..., 1:].mean(dim=1), looked)
 

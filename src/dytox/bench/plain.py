@@ -22,7 +22,7 @@ from dytox.models.attention import (
 from dytox.models.base import Output
 from dytox.models.decoders import TaskAttentionBlock
 from dytox.models.dytox import DyTox
-from dytox.models.encoders import SelfAttentionBlock, TransformerEncoder, dropped
+from dytox.models.encoders import SelfAttentionBlock, TransformerEncoder
 from dytox.models.heads import SingleHead
 
 
@@ -46,6 +46,11 @@ def forward(model: DyTox, images: Tensor, draws: Mapping[str, Tensor] | None = N
         logits = torch.cat([head(e) for head, e in zip(model.heads.tasks, embeddings, strict=True)], dim=1)
     divergence = None if model.divergence_head is None else model.divergence_head(embeddings[-1])
     return Output(logits, stacked, divergence)
+
+
+def dropped(branch: Tensor, keep: Tensor | None) -> Tensor:
+    """DropPath: `branch` (batch, …) scaled by `keep` (batch,), which is 0 or 1 / (1 - rate)."""
+    return branch if keep is None else branch * keep.view(-1, *[1] * (branch.ndim - 1))
 
 
 def self_attention_block(sab: SelfAttentionBlock, x: Tensor, keep: Tensor | None) -> Tensor:

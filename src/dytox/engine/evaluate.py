@@ -18,6 +18,7 @@ from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.errors import UserError
 from dytox.models.base import Output
+from dytox.models.prepared import held
 
 
 def scores(method: Method, images: Stored, world: World) -> Tensor:
@@ -27,7 +28,8 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
         return method.predict(forward(method, prepared(method, pixels)))
 
     wanted = images if isinstance(images, Tensor) else Request(images)
-    return over_batches(predict, wanted, world, method.config.runtime)
+    with held(method.modules()):
+        return over_batches(predict, wanted, world, method.config.runtime)
 
 
 def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirrored: bool = False) -> Tensor:
@@ -54,7 +56,8 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
-    return over_batches(extract, wanted, lesson.world, lesson.config.runtime)
+    with held(method.modules()):
+        return over_batches(extract, wanted, lesson.world, lesson.config.runtime)
 
 
 def prepared(method: Method, images: Tensor) -> Tensor:

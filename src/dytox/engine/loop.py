@@ -10,6 +10,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from dytox.data.loader import Loader
+from dytox.engine.compiling import compile_parts
 from dytox.engine.lesson import Lesson
 from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
@@ -18,6 +19,7 @@ from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
 from dytox.errors import UserError
+from dytox.models.prepared import frozen, held
 from dytox.randomness import Position
 
 
@@ -25,9 +27,6 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
     """Runs the phases of the lesson's task, from `start` on."""
     task = lesson.task.index
     state = start or State(Position(task))
-    if lesson.config.runtime.compile:
-        for part in lesson.method.model.constant_parts():
-            part.compile(dynamic=True)
     phases = phases_of(lesson)
     while state.position.phase < len(phases):
         phase = phases[state.position.phase]
@@ -60,6 +59,8 @@ def reach(lesson: Lesson, state: State, observer: Observer) -> None:
 def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
     """A training phase, from `state` on."""
     set_learning(lesson.method, phase.learns())
+    if lesson.config.runtime.compile:
+        compile_parts(lesson.method)
     update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
     update.load_state(state.optimizer)
     loader = Loader(
@@ -74,7 +75,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         workers=lesson.config.runtime.workers,
     )
     refuse_idle_processes(lesson, phase, loader)
-    with closing(loader):
+    with closing(loader), held(frozen(lesson.method.modules())):
         while state.position.epoch < phase.config.epochs:
             run_epoch(lesson, phase, loader, update, observer, state)
             state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())

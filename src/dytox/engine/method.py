@@ -151,11 +151,12 @@ class Method(nn.Module):
         """Action: the copy has served."""
         self.teacher = None
 
-    @torch.no_grad()
     def teach(self, batch: Batch) -> Output:
         """The teacher's view of a batch."""
         assert self.teacher is not None
-        return self.teacher(batch.images)
+        with torch.inference_mode():
+            output: Output = self.teacher(batch.images)
+        return output.ordinary()
 
     def structure(self) -> dict[str, Any]:
         """What `rebuild` needs before `load_state_dict`; JSON."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from dytox.models.base import Constant
+from dytox.models.prepared import Preparing
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -49,11 +51,12 @@ class SelfAttention(nn.Module):
         return scaled_dot_product_attention(q, k, split_heads(self.v(x), self.heads))
 
 
-class GatedPositionalSelfAttention(SelfAttention):
+class GatedPositionalSelfAttention(SelfAttention, Preparing[Tensor]):
     """GPSA: a learned gate between attention by content and attention by relative position.
 
     Both maps are normalised, so their mixture is (1 - g) · SDPA(q, k, v) + g · P · v, where P (heads, N, N)
-    does not depend on the image: no map per image is ever made. P's softmax ignores `pos_bias`.
+    does not depend on the image: no map per image is ever made, and P · v is one product a head, over the
+    patches of all images. P's softmax ignores `pos_bias`.
     """
 
     relative: Tensor
@@ -81,12 +84,19 @@ class GatedPositionalSelfAttention(SelfAttention):
         """P: where each head looks by position alone, (heads, patches, patches)."""
         return self.pos_proj(self.relative).permute(2, 0, 1).softmax(dim=-1)
 
+    def prepare(self) -> Tensor:
+        """P."""
+        return self.positional_map()
+
     def attend(self, x: Tensor) -> Tensor:
         """The gated sum of both attentions."""
         q, k = (split_heads(part, self.heads) for part in self.qk(x).chunk(2, dim=-1))
         v = split_heads(self.v(x), self.heads)
-        gate = torch.sigmoid(self.gate).view(-1, 1, 1)  # (heads, 1, 1)
-        return (1 - gate) * scaled_dot_product_attention(q, k, v) + (gate * self.positional_map()) @ v
+        by_content = scaled_dot_product_attention(q, k, v)
+        by_head = v.permute(1, 2, 0, 3).contiguous().flatten(2)  # (heads, patches, batch · dim / heads)
+        by_position = torch.bmm(self.prepared(), by_head).unflatten(2, (x.shape[0], -1)).permute(2, 0, 1, 3)
+        gate = torch.sigmoid(self.gate).view(-1, 1, 1).to(by_content)  # (heads, 1, 1)
+        return torch.lerp(by_content, by_position.to(by_content), gate)
 
 
 def relative_positions(side: int) -> Tensor:
@@ -95,6 +105,14 @@ def relative_positions(side: int) -> Tensor:
     x, y = place % side, place // side
     dx, dy = x[None] - x[:, None], y[None] - y[:, None]
     return torch.stack([dx, dy, dx**2 + dy**2], dim=-1).float()
+
+
+class Queries(NamedTuple):
+    """What the task tokens bring to their attention, whatever the image; (heads, tasks, …) each."""
+
+    q: Tensor  # scaled
+    own_score: Tensor  # of a token's attention to itself
+    own_value: Tensor
 
 
 class TaskAttention(nn.Module):
@@ -109,16 +127,19 @@ class TaskAttention(nn.Module):
         self.q, self.k, self.v = (linear(dim, dim, bias=False) for _ in range(3))
         self.proj = linear(dim, dim)
 
-    def weights(self, tokens: Tensor, patches: Tensor) -> Tensor:
-        """A of eq. 3: (batch, heads, tasks, 1 + patches), a token's attention to itself first."""
-        q = split_heads(self.q(tokens), self.heads)  # (heads, tasks, d / h)
-        own = (q * split_heads(self.k(tokens), self.heads)).sum(-1, keepdim=True)  # (heads, tasks, 1)
-        k = split_heads(self.k(patches), self.heads)  # (batch, heads, patches, d / h)
-        scores = torch.cat([own.expand(patches.shape[0], -1, -1, -1), q @ k.transpose(-2, -1)], dim=-1)
-        return (scores / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    def queries(self, tokens: Tensor) -> Queries:
+        """The part of eq. 3 that no image changes, of normalised tokens (tasks, dim)."""
+        q, k, v = (split_heads(each(tokens), self.heads) for each in (self.q, self.k, self.v))
+        q = q / math.sqrt(q.shape[-1])
+        return Queries(q, (q * k).sum(-1, keepdim=True), v)
 
-    def forward(self, tokens: Tensor, patches: Tensor) -> Tensor:  # (tasks, dim), (batch, patches, dim)
-        a = self.weights(tokens, patches)
-        own = split_heads(self.v(tokens), self.heads)  # (heads, tasks, d / h)
-        gathered = a[..., 1:] @ split_heads(self.v(patches), self.heads) + a[..., :1] * own
+    def weights(self, queries: Queries, patches: Tensor) -> Tensor:
+        """A of eq. 3: (batch, heads, tasks, 1 + patches), a token's attention to itself first."""
+        k = split_heads(self.k(patches), self.heads)  # (batch, heads, patches, d / h)
+        own = queries.own_score.expand(patches.shape[0], -1, -1, -1)
+        return torch.cat([own, queries.q @ k.transpose(-2, -1)], dim=-1).softmax(dim=-1)
+
+    def forward(self, queries: Queries, patches: Tensor) -> Tensor:  # patches: (batch, N, dim), normalised
+        own, others = self.weights(queries, patches).split((1, patches.shape[1]), dim=-1)
+        gathered = others @ split_heads(self.v(patches), self.heads) + own * queries.own_value
         return self.proj(merge_heads(gathered))  # (batch, tasks, dim)

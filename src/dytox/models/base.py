@@ -28,6 +28,12 @@ class Output:
     divergence: Tensor | None = None  # (batch, 1 + new classes), while a divergence head is there
     maps: tuple[Tensor, ...] = ()  # (batch, channels, height, width) at the end of each stage of convolutions
 
+    def ordinary(self) -> Output:
+        """A pass made in inference mode, as tensors that autograd takes."""
+        divergence = None if self.divergence is None else self.divergence.clone()
+        maps = tuple(each.clone() for each in self.maps)
+        return Output(self.logits.clone(), self.embeddings.clone(), divergence, maps)
+
 
 class ContinualModel(nn.Module):
     """A network that grows by a task at a time."""

@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from dytox.models.attention import TaskAttention, linear
-from dytox.models.encoders import Mlp, dropped
+from dytox.models.attention import Queries, TaskAttention, linear
+from dytox.models.encoders import Mlp, added
 
 Kind = Literal["tab", "tab-per-task", "film", "adapters"]
 
@@ -47,15 +47,25 @@ class TaskAttentionBlock(Decoder):
         self.norm2 = nn.LayerNorm(dim)
         self.mlp = Mlp(dim, int(dim * mlp_ratio))
 
-    def forward(self, tokens: Tensor, patches: Tensor, keep: Tensor | None = None) -> Tensor:
-        """tokens (tasks, dim), patches (batch, N, dim), keep (batch, tasks, 2) -> (batch, tasks, dim)."""
+    def queries(self, tokens: Tensor) -> Queries:
+        """What no image changes, of tokens (tasks, dim)."""
+        return self.attn.queries(self.norm1(tokens))
+
+    def forward(
+        self, tokens: Tensor, patches: Tensor, keep: Tensor | None = None, queries: Queries | None = None
+    ) -> Tensor:
+        """tokens (tasks, dim), patches (batch, N, dim), keep (batch, tasks, 2) -> (batch, tasks, dim).
+
+        `queries` are those of the tokens, where they are already known.
+        """
         attention_keep, mlp_keep = (None, None) if keep is None or not self.training else keep.unbind(dim=2)
-        e = tokens + dropped(self.attn(self.norm1(tokens), self.norm1(patches)), attention_keep)
-        return e + dropped(self.mlp(self.norm2(e)), mlp_keep)
+        queries = self.queries(tokens) if queries is None else queries
+        e = added(tokens, self.attn(queries, self.norm1(patches)), attention_keep)
+        return added(e, self.mlp(self.norm2(e)), mlp_keep)
 
     def attention(self, tokens: Tensor, patches: Tensor) -> Tensor:
         """Where each task token looks, averaged over the heads: (batch, tasks, patches)."""
-        return self.attn.weights(self.norm1(tokens), self.norm1(patches))[..., 1:].mean(dim=1)
+        return self.attn.weights(self.queries(tokens), self.norm1(patches))[..., 1:].mean(dim=1)
 
 
 class Film(Decoder):

@@ -9,14 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from dytox.models import slots
+from dytox.models.attention import Queries
 from dytox.models.base import ContinualModel, Output
-from dytox.models.decoders import Kind, PerTask, make_decoder
+from dytox.models.decoders import Kind, PerTask, TaskAttentionBlock, make_decoder
 from dytox.models.encoders import Attention, TransformerEncoder
 from dytox.models.heads import Head, IndependentHeads, SingleHead
 from dytox.models.original import translate
+from dytox.models.prepared import Preparing
 
 
-class DyTox(ContinualModel):
+class DyTox(ContinualModel, Preparing[tuple[Tensor, Queries | None]]):
     """ŷ_i = Clf_i(TAB([θ_i, SABs(x)])) for every task i learned so far (algorithm 1).
 
     The ablations: without `token_expansion` there is one token for all tasks, without `independent_heads`
@@ -108,6 +110,11 @@ class DyTox(ContinualModel):
             return self.heads.fill(tokens).flatten(0, 1)
         return torch.cat(tokens)
 
+    def prepare(self) -> tuple[Tensor, Queries | None]:
+        """The task tokens, and what they bring to the TAB."""
+        tokens = self.tokens()
+        return tokens, self.tab.queries(tokens) if isinstance(self.tab, TaskAttentionBlock) else None
+
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
         draws = draws or {}
         patches = self.encoder(images, draws.get("sab_keep"))  # x_L (batch, patches, dim)
@@ -116,9 +123,12 @@ class DyTox(ContinualModel):
         return Output(self.heads(embeddings), embeddings, divergence)
 
     def _embed(self, patches: Tensor, keep: Tensor | None) -> Tensor:
+        tokens, queries = self.prepared()
         if isinstance(self.tab, PerTask):
-            return self.tab(self.tokens(), patches, keep, self._filled())
-        return self.tab(self.tokens(), patches, keep)
+            return self.tab(tokens, patches, keep, self._filled())
+        return (
+            self.tab(tokens, patches, keep) if queries is None else self.tab(tokens, patches, keep, queries)
+        )
 
     def _filled(self) -> list[int]:
         """The places of the tokens whose task was not forgotten."""

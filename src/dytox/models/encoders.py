@@ -33,9 +33,11 @@ class Mlp(nn.Sequential):
         super().__init__(linear(dim, hidden), nn.GELU(), linear(hidden, dim))
 
 
-def dropped(branch: Tensor, keep: Tensor | None) -> Tensor:
-    """DropPath: `branch` (batch, …) scaled by `keep` (batch, …), which is 0 or 1 / (1 - rate)."""
-    return branch if keep is None else branch * keep.view(*keep.shape, *[1] * (branch.ndim - keep.ndim))
+def added(x: Tensor, branch: Tensor, keep: Tensor | None) -> Tensor:
+    """x + branch (batch, …); with DropPath the branch times `keep` (batch, …): 0 or 1 / (1 - rate)."""
+    if keep is None:
+        return x + branch
+    return torch.addcmul(x, branch, keep.view(*keep.shape, *[1] * (branch.ndim - keep.ndim)))
 
 
 class SelfAttentionBlock(nn.Module):
@@ -50,8 +52,8 @@ class SelfAttentionBlock(nn.Module):
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:  # keep: (batch, 2), one a branch
         attention_keep, mlp_keep = (None, None) if keep is None else keep.unbind(dim=1)
-        x = x + dropped(self.attn(self.norm1(x)), attention_keep)
-        return x + dropped(self.mlp(self.norm2(x)), mlp_keep)
+        x = added(x, self.attn(self.norm1(x)), attention_keep)
+        return added(x, self.mlp(self.norm2(x)), mlp_keep)
 
 
 class TransformerEncoder(nn.Module):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
 from dytox.models import slots
+from dytox.models.prepared import Preparing
 from dytox.models.slots import Slot
 
 
@@ -55,14 +56,50 @@ class Heads(nn.Module):
         self.slots = slots.from_json(structure)
 
 
-class IndependentHeads(Heads):
+class Joined(NamedTuple):
+    """The heads of all tasks as one product, with the norms' scales and shifts in it."""
+
+    weight: Tensor  # (slots, dim, most)
+    bias: Tensor  # (slots, 1, most)
+
+
+class IndependentHeads(Heads, Preparing[Joined]):
     """Clf_i (eq. 8): the i-th head sees the i-th embedding alone; all heads in one product."""
+
+    places: Tensor  # of the outputs that are there, among slots × most; empty: all are
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.register_buffer("places", torch.empty(0, dtype=torch.int64), persistent=False)
 
     def expand(self, classes: int) -> None:
         """A new head for a new task; the old ones stay as they are."""
         self.close_gaps()
         self.tasks.append(Head(self.dim, classes))
         self.slots.append(Slot.full(classes))
+        self._arrange()
+
+    def forget(self, gone: Collection[int]) -> list[int]:
+        """Takes these outputs away; gives the places of the tasks left empty."""
+        empty = super().forget(gone)
+        self._arrange()
+        return empty
+
+    def rebuild(self, structure: Mapping[str, Any]) -> None:
+        """The gaps of a structure to whose increments these heads have grown."""
+        super().rebuild(structure)
+        self._arrange()
+
+    @property
+    def most(self) -> int:
+        """The outputs of the largest slot."""
+        return max((slot.size for slot in self.slots), default=0)
+
+    def _arrange(self) -> None:
+        """Finds the places once, so that no step carries them to the device."""
+        whole = all(len(slot.rows) == self.most for slot in self.slots)
+        rows = [place * self.most + row for place, slot in enumerate(self.slots) for row in slot.rows]
+        self.places = torch.tensor([] if whole else rows, dtype=torch.int64, device=self.places.device)
 
     def linears(self) -> list[nn.Linear]:
         """Each head's."""
@@ -73,19 +110,22 @@ class IndependentHeads(Heads):
         left = iter(values)
         return torch.stack([next(left) if slot.rows else torch.zeros_like(values[0]) for slot in self.slots])
 
-    def forward(self, embeddings: Tensor) -> Tensor:  # (batch, slots, dim) -> (batch, classes)
+    def prepare(self) -> Joined:
+        """Clf_i(e) = (W_i · s_i) ê + (b_i + W_i t_i) for the norm's scale s_i and shift t_i."""
         heads: list[Head] = list(self.tasks)  # type: ignore[arg-type]  # a ModuleList of Heads
-        scale = self.fill([head.norm.weight for head in heads])  # (slots, dim)
-        shift = self.fill([head.norm.bias for head in heads])
-        normed = layer_norm(embeddings, (self.dim,)) * scale + shift
-        filled = [slot for slot in self.slots if slot.rows]
-        most = max(slot.size for slot in self.slots)
+        filled, most = [slot for slot in self.slots if slot.rows], self.most
         pairs = list(zip(filled, self.linears(), strict=True))
         weight = self.fill([slot.spread(layer.weight, most) for slot, layer in pairs])  # (slots, most, dim)
-        bias = self.fill([slot.spread(layer.bias, most) for slot, layer in pairs])  # (slots, most)
-        logits = torch.baddbmm(bias[:, None], normed.transpose(0, 1), weight.transpose(1, 2))
-        places = [place * most + row for place, slot in enumerate(self.slots) for row in slot.rows]
-        return logits.transpose(0, 1).flatten(1).index_select(1, torch.tensor(places, device=logits.device))
+        bias = self.fill([slot.spread(layer.bias, most) for slot, layer in pairs])[..., None]
+        scale = self.fill([head.norm.weight for head in heads])[:, None]  # (slots, 1, dim)
+        shift = self.fill([head.norm.bias for head in heads])[..., None]
+        return Joined((weight * scale).transpose(1, 2), torch.baddbmm(bias, weight, shift).transpose(1, 2))
+
+    def forward(self, embeddings: Tensor) -> Tensor:  # (batch, slots, dim) -> (batch, classes)
+        weight, bias = self.prepared()
+        normed = layer_norm(embeddings, (self.dim,)).transpose(0, 1)
+        logits = torch.baddbmm(bias, normed, weight).transpose(0, 1).flatten(1)
+        return logits.index_select(1, self.places) if len(self.places) else logits
 
 
 class SingleHead(Heads):
