@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dytox.config import Config
-from dytox.published.comparable import compare, differences, paper_name, published_steps
+from dytox.methods import registry
+from dytox.published.comparable import compare, differences, published_steps
+from dytox.published.naming import paper_name
 from dytox.recipes import compose
 
 
@@ -109,6 +111,43 @@ def test_another_method_with_mixup_is_not_the_published_one() -> None:
     assert paper_name(config("cifar100-10", method="replay")) == "replay"
     assert paper_name(config("cifar100-10", MIXUP, method="joint")) == "Transformer joint with MixUp"
     assert paper_name(config("cifar100-10", method="package.module:Mine")) == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "own"),
+    [
+        ("der", "DER w/o P", 65.22),
+        ("der-pruned", "DER", 64.35),
+        ("joint-resnet", "ResNet18 joint", 80.41),
+        ("joint", "Transformer joint", 76.12),
+        ("replay-resnet", "replay on a ResNet18", None),
+        ("dytox-hybrid", "DyTox with a ResNet18", None),
+        ("dytox-plus-plus", "DyTox++", None),
+        ("simple_der", "Simple-DER-like", None),
+    ],
+)
+def test_every_preset_goes_by_its_name(method: str, name: str, own: float | None) -> None:
+    whole = registry.complete(config("cifar100-10", method=method))
+    assert paper_name(whole) == name
+    found = compare(whole)
+    assert (found.own and found.own.last) == own
+    assert not any("not the paper's recipe" in sentence for sentence in found.sentences)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name", "last"),
+    [
+        (["model.decoder=film"], "DyTox with FiLM", 54.05),
+        (["model.decoder=tab-per-task"], "DyTox with a TAB per task", 56.0),
+        (["model.decoder=adapters"], "DyTox with residual adapters", 52.38),
+        (["model.decoder=film", "model.attention=plain"], "DyTox with FiLM with plain attention", None),
+    ],
+)
+def test_other_parts_have_first_edition_figures(overrides: list[str], name: str, last: float | None) -> None:
+    assert paper_name(config("cifar100-50", *overrides)) == name
+    assert compare(config("cifar100-50", *overrides)).own is None
+    own = compare(config("cifar100-50", *overrides, *EACH)).own
+    assert (own and own.last) == last
 
 
 def test_the_ablation_has_first_edition_memory() -> None:

@@ -9,26 +9,8 @@ from dytox import recipes
 from dytox.config import Config
 from dytox.published import figures
 from dytox.published.figures import CLASSES, DATASETS, PER_CLASS, Row, facts
+from dytox.published.naming import COMPONENTS, other_parts, paper_name, preset
 
-NAMES = {
-    "icarl": "iCaRL",
-    "e2e": "E2E",
-    "ucir": "UCIR",
-    "bic": "BiC",
-    "wa": "WA",
-    "podnet": "PODNet",
-    "rpsnet": "RPSNet",
-    "simple_der": "Simple-DER",
-    "joint": "Transformer joint",
-}
-COMPONENTS = {  # of DyTox: the method's option -> the ablation's key
-    "distillation": "kd",
-    "finetuning": "finetuning",
-    "token_expansion": "tokens",
-    "divergence": "divergence",
-    "independent_heads": "independent",
-}
-SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
 DISTRIBUTED = ("training.batch=512", "finetuning.batch=512")  # of ImageNet's rows: 4 GPUs instead of 8
 _SCALE = (
     "model",
@@ -36,6 +18,7 @@ _SCALE = (
     "training",
     "finetuning",
 )  # sections in which a run may be smaller than the paper's
+NAMED = ("augment.mixup ", "model.decoder ", "model.encoder ", "model.attention ")  # these are in the name
 
 
 @dataclass(frozen=True)
@@ -64,7 +47,7 @@ def compare(config: Config) -> Comparison:
         )
         return Comparison(steps, None, [], [], [reason])
     name, memory = paper_name(config), memory_setting(config)
-    found = figures.rows(dataset, steps) + ablation_rows(config, steps)
+    found = figures.rows(dataset, steps) + variant_rows(config, steps)
     mine = [row for row in found if row.method == name]
     own = next((row for row in mine if row.memory in (memory, "all")), None)
     kinds = ("global", "all") if memory == "none" else (memory, "all")
@@ -99,28 +82,21 @@ def memory_setting(config: Config) -> str:
     return "distributed" if memory.budget == "split" else "original"
 
 
-def paper_name(config: Config) -> str:
-    """What the paper calls the method of this config; a name of ours where it has none."""
-    name, options = config.method.name, config.method.options
-    mixup, sam = config.augment.mixup > 0, config.sam.rho > 0
-    if name == "dytox":
-        absent = [SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
-        if not absent and (mixup or not sam):
-            return "DyTox++" if mixup and sam else "DyTox+" if mixup else "DyTox"
-        base = f"DyTox w/o {', '.join(absent)}" if absent else "DyTox"
-    elif name == "der":
-        pruned = any(value for key, value in options.items() if key.startswith("prun"))
-        base = "DER" if pruned else "DER w/o P"
-    else:
-        base = NAMES.get(name, name.rpartition(":")[2])
-    return " with ".join([base, *(["MixUp"] if mixup else []), *(["SAM"] if sam else [])])
-
-
-def ablation_rows(config: Config, steps: int) -> list[Row]:
-    """The ablation's row of this config, which has first-edition memory."""
-    options = config.method.options
-    if config.method.name != "dytox" or steps != 50:
+def variant_rows(config: Config, steps: int) -> list[Row]:
+    """The row of this config among the ablation and the alternative parts, all with first-edition memory."""
+    options, model, whole = config.method.options, config.model, facts()
+    if config.method.name != "dytox" or config.data.dataset != "cifar100" or steps != 50:
         return []
+    rows = {
+        "tab-per-task": whole["tab_sharing_cifar100_50"]["separate"],
+        "film": whole["decoder"]["film"]["cifar100_50"],
+        "adapters": whole["decoder"]["residual_adapters"]["cifar100_50"],
+        "hybrid": whole["encoder_cifar100_50"]["resnet"],
+    }
+    parts = [each for each in (model.decoder, model.encoder) if each in rows]
+    if other_parts(config):
+        alone = len(other_parts(config)) == len(parts) == 1
+        return [Row(paper_name(config), "original", **rows[parts[0]])] if alone else []
     present = {key: int(bool(options.get(option, True))) for option, key in COMPONENTS.items()}
     return [
         Row(paper_name(config), "original", avg=row["avg"], last=row["last"])
@@ -131,7 +107,7 @@ def ablation_rows(config: Config, steps: int) -> list[Row]:
 
 def differences(config: Config, steps: int) -> list[str]:
     """Where the model and its training are not those of the paper's recipe."""
-    recipe, method = f"{config.data.dataset}-{steps}", config.method.name
+    recipe, method = f"{config.data.dataset}-{steps}", preset(config)
     if recipe not in recipes.scenarios() or method not in recipes.methods():
         return []
     fewer = DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
@@ -141,7 +117,7 @@ def differences(config: Config, steps: int) -> list[str]:
     for section in _SCALE:
         ours, theirs = _flat(mine[section], section), _flat(paper[section], section)
         found += [f"{key} {ours[key]} ({theirs.get(key)})" for key in ours if ours[key] != theirs.get(key)]
-    return [each for each in found if not each.startswith("augment.mixup ")]  # that is in the name
+    return [each for each in found if not each.startswith(NAMED)]
 
 
 def _sentences(config: Config, steps: int, name: str, own: Row | None, apart: list[Row]) -> list[str]:

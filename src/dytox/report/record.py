@@ -14,7 +14,7 @@ from torch import Tensor
 from dytox.config import Config
 from dytox.errors import UserError
 from dytox.metrics import FORMAT
-from dytox.published.comparable import paper_name
+from dytox.published.naming import paper_name
 from dytox.report.text import printable
 from dytox.runs import files
 from dytox.runs.run_directory import RunDirectory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dytox.experiments.reproduce.methods import OURS
 from dytox.experiments.reproduce.plan import Plan, Row, Setting
-from dytox.published.comparable import COMPONENTS
 from dytox.published.figures import facts
+from dytox.published.naming import COMPONENTS
 from dytox.published.tables import FIRST_EDITION_NOTE
 
 JOINT = Setting("joint", "cifar100-50", ("Last",), ("scenario.joint=true", "sam.skip_first=false"))
