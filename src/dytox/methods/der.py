@@ -15,21 +15,20 @@ are HAT's, as a start: choose λ_s with `data.validation_share`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from pydantic import Field
-from torch import nn
 
 from dytox.config import Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
+from dytox.engine.extractors import ExtractorMethod
 from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
 from dytox.engine.moment import Moment
 from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import balanced_subset, select_memory
+from dytox.engine.rehearsal import select_memory
 from dytox.losses import Term, sparsity
 from dytox.models import pruning
 from dytox.models.base import Output
@@ -46,14 +45,13 @@ class DerOptions(Section):
     steepness: float = Field(400.0, gt=1)  # s_max, that of the masks at the end of an epoch
 
 
-class Der(Method):
+class Der(ExtractorMethod):
     """Keeps every task's extractor and adds one; the classifier on all of them is learned again, balanced."""
 
     name: ClassVar[str] = "der"
     summary: ClassVar[str] = "an extractor a task, all kept; the classifier learned anew on a balanced set"
     Options: ClassVar[type[Section]] = DerOptions
     options: DerOptions
-    model: ExtractorNet
 
     def build(self) -> ExtractorNet:
         """One extractor, to which each task adds another."""
@@ -61,20 +59,13 @@ class Der(Method):
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train the new extractor; prune it; learn the classifier anew; select the memory."""
-        phases: list[Phase] = [
+        return [
             Action("expand", self.expand),
             Training("train", "new+memory", self.model.learning, self.config.training),
             Action("tidy", self.tidy),
+            *self.classifier_anew(task, self.options.temperature),
+            Action("memory", select_memory),
         ]
-        if task.index > 0 and self.config.memory.size:
-            phases.append(Action("reset", self.reset))
-            phases.append(Training("classifier", balanced_subset, self.rehearses, self.config.finetuning))
-        phases.append(Action("memory", select_memory))
-        return phases
-
-    def rehearses(self) -> Iterator[nn.Module]:
-        """The classifier, on features that stay."""
-        yield self.model.head
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = L_clf + L_aux + λ_s L_S; L_aux from the second task on, L_S while there are masks."""
@@ -85,13 +76,6 @@ class Der(Method):
             layers = pruning.masked_layers(self.model.newest)
             terms["sparsity"] = sparsity(layers).weighted(self.options.sparsity)
         return terms
-
-    def before_epoch(self, moment: Moment) -> None:
-        """After the warm-up the classifiers start once more."""
-        warmup = self.config.training.schedule.warmup_epochs
-        if moment.phase == "train" and 0 < moment.position.epoch == warmup:
-            with moment.seeded("heads"):
-                self.model.reset_heads()
 
     def before_forward(self, moment: Moment) -> None:
         """Masks get steeper from step to step of an epoch."""
@@ -113,8 +97,3 @@ class Der(Method):
         self.model.drop_divergence_head()
         if self.options.sparsity:
             pruning.prune_masked(self.model.newest)
-
-    def reset(self, lesson: Lesson) -> None:
-        """Action: the classifier forgets, and gets its temperature."""
-        with lesson.seeded("classifier"):
-            self.model.reset_heads(self.options.temperature)

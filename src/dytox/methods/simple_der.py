@@ -10,21 +10,19 @@ stay as they are, bit by bit, while later tasks are learned; there are fewer par
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from pydantic import Field
-from torch import nn
 
 from dytox.config import PhaseConfig, ScheduleConfig, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
+from dytox.engine.extractors import ExtractorMethod
 from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.moment import Moment
 from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import balanced_subset, select_memory
+from dytox.engine.rehearsal import select_memory
 from dytox.engine.schedule import learning_rate
 from dytox.losses import Term, distillation
 from dytox.models import pruning
@@ -41,14 +39,13 @@ class SimpleDerOptions(Section):
     recovery_epochs: int = Field(10, ge=0)  # after pruning
 
 
-class SimpleDer(Method):
+class SimpleDer(ExtractorMethod):
     """Keeps every task's extractor, each pruned by a rule without a number, and distils the old logits."""
 
     name: ClassVar[str] = "simple_der"
     summary: ClassVar[str] = "Simple-DER-like: as der, distilled, each extractor pruned by a stand-in rule"
     Options: ClassVar[type[Section]] = SimpleDerOptions
     options: SimpleDerOptions
-    model: ExtractorNet
 
     def build(self) -> ExtractorNet:
         """One extractor, to which each task adds another."""
@@ -56,21 +53,17 @@ class SimpleDer(Method):
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train a new extractor, prune it, let it recover; then the classifier and the memory."""
-        later = task.index > 0
-        teaching: list[Phase] = [Action("teacher", self.keep_teacher)] if later else []
-        learning: list[Phase] = [
+        teaching = [Action("teacher", self.keep_teacher)] if task.index else []
+        return [
+            *teaching,
             Action("expand", self.expand),
             Training("train", "new+memory", self.model.learning, self.config.training),
             Action("prune", self.prune),
             Training("recover", "new+memory", self.model.learning, self.recovery()),
             Action("tidy", self.tidy),
+            *self.classifier_anew(task, self.options.temperature),
+            Action("memory", select_memory),
         ]
-        balancing: list[Phase] = [
-            Action("reset", self.reset),
-            Training("classifier", balanced_subset, self.rehearses, self.config.finetuning),
-        ]
-        balanced = balancing if later and self.config.memory.size else []
-        return [*teaching, *learning, *balanced, Action("memory", select_memory)]
 
     def recovery(self) -> PhaseConfig:
         """As the training ends, for a few epochs more."""
@@ -80,10 +73,6 @@ class SimpleDer(Method):
         return training.model_copy(
             update={**last, "epochs": self.options.recovery_epochs, "schedule": schedule}
         )
-
-    def rehearses(self) -> Iterator[nn.Module]:
-        """The classifier, on features that stay."""
-        yield self.model.head
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = (1 - α) L_clf + α L_kd + L_aux, α = old / seen classes; the classifier alone: L_clf."""
@@ -97,13 +86,6 @@ class SimpleDer(Method):
             terms["aux"] = self.divergence(batch, output)
         return terms
 
-    def before_epoch(self, moment: Moment) -> None:
-        """DER's second start of the classifiers, after the warm-up."""
-        warmup = self.config.training.schedule.warmup_epochs
-        if (moment.phase, moment.position.epoch) == ("train", warmup or None):
-            with moment.seeded("heads"):
-                self.model.reset_heads()
-
     def prune(self, lesson: Lesson) -> None:
         """Action: the weak filters of the newest extractor go."""
         pruning.prune_weak(self.model.newest)
@@ -112,8 +94,3 @@ class SimpleDer(Method):
         """Action: teacher and second classifier have served."""
         self.drop_teacher(lesson)
         self.model.drop_divergence_head()
-
-    def reset(self, lesson: Lesson) -> None:
-        """Action: the classifier forgets, and gets its temperature."""
-        with lesson.seeded("classifier"):
-            self.model.reset_heads(self.options.temperature)
