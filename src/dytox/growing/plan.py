@@ -77,11 +77,7 @@ def make(
             raise UserError(f"{path} is a model already: recipe, method and encoder are for a new one.")
         learner = changed(ContinualLearner.load(path), overrides)
     else:
-        weights = None if encoder is None else encoders.read(encoder)
-        given = {} if weights is None else encoders.values(weights, frozen=frozen, size=None)
-        learner = ContinualLearner(choose(found, recipe, method or "dytox", overrides, given))
-        if weights is not None:
-            encoders.put(weights, learner.method, learner.size)
+        learner = begun(found, recipe, method or "dytox", overrides, encoder, frozen)
     pictures = source.read(found, learner.size, learner.config.data.resize)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
     fresh = learner.fresh(samples)
@@ -101,6 +97,23 @@ def make(
         fingerprint=pictures.fingerprint(),
         state=state,
     )
+
+
+def begun(
+    found: Source,
+    recipe: str | None,
+    method: str,
+    overrides: Iterable[str],
+    encoder: Path | None,
+    frozen: bool,
+) -> ContinualLearner:
+    """A new learner for these images, with the encoder of a file if there is one."""
+    weights = None if encoder is None else encoders.read(encoder)
+    given = {} if weights is None else encoders.values(weights, frozen=frozen, size=None)
+    learner = ContinualLearner(choose(found, recipe, method, overrides, given))
+    if weights is not None:
+        encoders.put(weights, learner.method, learner.size)
+    return learner
 
 
 def state_of(path: Path) -> str | None:
