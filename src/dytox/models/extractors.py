@@ -92,7 +92,7 @@ class ExtractorNet(ContinualModel):
         return {
             **super().structure(),
             **slots.to_json(self.head.slots),
-            "extractors": [pruning.widths(each) for each in self.extractors],  # type: ignore[arg-type]
+            "extractors": [pruning.widths(each) for each in self.extractors],  # type: ignore[arg-type]  # ResNets
             "masked": bool(pruning.masks(self.newest)),
             "divergence": self.divergence_head is not None,
             "temperature": self.temperature,

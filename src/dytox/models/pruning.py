@@ -38,7 +38,8 @@ def widths(network: ResNet) -> list[int]:
 def mask(network: ResNet) -> None:
     """A mask for the inner channels of each block."""
     for block in blocks(network):
-        block.bn1 = MaskedNorm(block.bn1, ChannelMask(block.conv1.out_channels))  # type: ignore[assignment]
+        gates = ChannelMask(block.conv1.out_channels)
+        block.bn1 = MaskedNorm(block.bn1, gates)  # type: ignore[assignment]  # in the place of a norm
 
 
 def masks(network: ResNet) -> list[ChannelMask]:
@@ -61,7 +62,7 @@ def prune_masked(network: ResNet) -> None:
     for block in blocks(network):
         masked = block.bn1
         assert isinstance(masked, MaskedNorm)
-        block.bn1 = masked.norm  # type: ignore[assignment]
+        block.bn1 = masked.norm  # type: ignore[assignment]  # the norm again
         keep(block, masked.mask.kept().nonzero().flatten().tolist())
 
 
