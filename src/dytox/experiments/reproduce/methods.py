@@ -34,7 +34,7 @@ def cifar100() -> Plan:
     settings = tuple(Setting(f"{number} steps", f"cifar100-{number}") for number in (10, 20, 50))
     title = "CIFAR-100 in 10, 20 and 50 steps: parameters in millions, top-1 in percent"
     rows = _methods("cifar100", {f"{number} steps": number for number in (10, 20, 50)})
-    return Plan("cifar100", title, ("Method", "Memory"), settings, rows, (MEMORY_NOTE, JOINT_NOTE))
+    return Plan("cifar100", title, ("Method", "Paper's memory"), settings, rows, (MEMORY_NOTE, JOINT_NOTE))
 
 
 def imagenet(dataset: str) -> Plan:
@@ -43,7 +43,7 @@ def imagenet(dataset: str) -> Plan:
     setting = Setting("10 steps", f"{dataset}-10", shown)
     title = f"{DATASETS[dataset]} in 10 steps: parameters in millions, accuracy in percent"
     rows = _methods(dataset, {"10 steps": 10})
-    return Plan(dataset, title, ("Method", "Memory"), (setting,), rows, (MEMORY_NOTE, JOINT_NOTE))
+    return Plan(dataset, title, ("Method", "Paper's memory"), (setting,), rows, (MEMORY_NOTE, JOINT_NOTE))
 
 
 def erratum() -> Plan:
