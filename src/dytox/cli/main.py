@@ -9,6 +9,7 @@ import typer
 
 from dytox import __version__
 from dytox.cli import (
+    bench,
     catalogue,
     doctor,
     launch,
@@ -53,6 +54,7 @@ app.command("paper", rich_help_panel=EXPERIMENTS)(paper.paper)
 app.command("recipes", rich_help_panel=HERE)(catalogue.recipes)
 app.command("methods", rich_help_panel=HERE)(catalogue.methods)
 app.command("show", rich_help_panel=HERE)(catalogue.show)
+app.command("bench", rich_help_panel=HERE)(bench.bench)
 app.command("doctor", rich_help_panel=HERE)(doctor.doctor)
 
 

@@ -1,0 +1,148 @@
+"""A task from end to end, with its profile: where the time of training, herding and evaluation goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from dytox.bench.suite import Settings, some_samples
+from dytox.bench.timing import wait
+from dytox.config import Config, merge
+from dytox.data.exemplars import Exemplars
+from dytox.data.loader import Loader
+from dytox.data.scenario import Task
+from dytox.engine import evaluate, loop, rehearsal
+from dytox.engine.lesson import Lesson
+from dytox.engine.observer import Observer
+from dytox.engine.phase import Phase
+from dytox.engine.precision import Scaler
+from dytox.engine.update import Update
+from dytox.methods.dytox import DyToxMethod
+
+COMPUTING = ("forward", "backward", "optimiser", "forward, nothing learned")
+
+
+class Stopwatch:
+    """Seconds by part, of which an inner part is taken from the outer one; by phase too."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.phase = "evaluation"
+        self.seconds: dict[tuple[str, str], float] = {}
+        self._within: list[str] = []
+        self._last = time.perf_counter()
+
+    def enter(self, part: str) -> None:
+        """From now on it is this part's time."""
+        self._book()
+        self._within.append(part)
+
+    def leave(self) -> None:
+        """From now on it is again the time of the part around it."""
+        self._book()
+        self._within.pop()
+
+    def change(self, phase: str) -> None:
+        """From now on it is this phase's time."""
+        self._book()
+        self.phase = phase
+
+    def _book(self) -> None:
+        wait(self.device)
+        now = time.perf_counter()
+        key = self.phase, self._within[-1] if self._within else "the rest"
+        self.seconds[key] = self.seconds.get(key, 0.0) + now - self._last
+        self._last = now
+
+    def watch(self, owner: Any, name: str, part: str) -> Any:
+        """A patch under which calls of `owner.name` are the time of `part`."""
+        original = getattr(owner, name)
+
+        def timed(*positional: Any, **named: Any) -> Any:
+            self.enter(part)
+            try:
+                return original(*positional, **named)
+            finally:
+                self.leave()
+
+        return patch.object(owner, name, timed)
+
+
+class Phases(Observer):
+    """Tells the stopwatch which phase it is."""
+
+    def __init__(self, watch: Stopwatch) -> None:
+        self.watch = watch
+
+    def phase_started(self, lesson: Lesson, phase: Phase) -> None:
+        """A phase begins."""
+        self.watch.change(phase.name)
+
+
+@contextmanager
+def watched(watch: Stopwatch) -> Iterator[None]:
+    """Within it the engine's parts are timed; of an update, what is neither of its others is backward."""
+    with ExitStack() as stack:
+        for owner, name, part in (
+            (Loader, "batch", "batches"),
+            (Update, "__call__", "backward"),
+            (DyToxMethod, "forward", "forward"),
+            (Scaler, "step", "optimiser"),
+            (evaluate, "forward", "forward, nothing learned"),
+            (rehearsal, "selected", "herding"),
+        ):
+            stack.enter_context(watch.watch(owner, name, part))
+        yield
+
+
+def of_task(
+    config: Config, settings: Settings, say: Callable[[str], None], *, each: int = 500
+) -> dict[str, Any]:
+    """The second task of a run: one epoch of each phase is measured, and counted as often as there are."""
+    say("a task from end to end")
+    epochs = {"train": config.training.epochs, "finetune": config.finetuning.epochs}
+    once = {
+        name: {"epochs": 1, "schedule": {"name": "constant", "warmup_epochs": 0}}
+        for name in ("training", "finetuning")
+    }
+    short = Config.model_validate(merge(config.model_dump(), once))
+    classes, known = config.scenario.increment, some_samples(short, config.scenario.increment, each)
+    method = DyToxMethod(short).to(settings.device)
+    method.model.expand(classes)
+    memory = Exemplars.empty(known.size).extended(known, 0).shrunk(config.memory.size // classes)
+    lesson = Lesson(
+        config=short,
+        method=method,
+        task=Task(1, classes, classes),
+        new=some_samples(short, classes, each, classes),
+        memory=memory,
+    )
+    watch = Stopwatch(settings.device)
+    with watched(watch):
+        loop.learn(lesson, Phases(watch))
+        watch.change("evaluation")
+        evaluate.scores(lesson.method, some_samples(short, 2 * classes, 100).images, lesson.world)
+        watch.change("")
+    return profile(watch.seconds, epochs)
+
+
+def profile(seconds: dict[tuple[str, str], float], epochs: dict[str, int]) -> dict[str, Any]:
+    """Seconds of each part of a whole task, phase by phase, and how much of it is computing."""
+    whole = {key: value * epochs.get(key[0], 1) for key, value in seconds.items() if value}
+    total = sum(whole.values())
+    parts: dict[str, float] = {}
+    phases: dict[str, float] = {}
+    for (phase, part), value in whole.items():
+        parts[part] = parts.get(part, 0.0) + value
+        phases[phase] = phases.get(phase, 0.0) + value
+    return {
+        "seconds": total,
+        "parts": {part: value / total for part, value in sorted(parts.items(), key=lambda each: -each[1])},
+        "phases": {phase: value / total for phase, value in phases.items()},
+        "computing": sum(parts.get(part, 0.0) for part in COMPUTING) / total,
+    }
