@@ -28,6 +28,8 @@ from dytox.errors import UserError
 app = typer.Typer(
     name="dytox",
     help="Continual image classification: teach a model new classes, task after task, and keep the old ones.",
+    epilog="New here: `dytox doctor`, then `dytox train digits`; with images of your own, "
+    "`dytox learn MODEL FOLDER`. Every command has an example in its `--help`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
