@@ -109,7 +109,7 @@ def test_the_nearest_name_is_suggested(dytox: Program, arguments: list[str], wor
     [
         ("dytox lea", ["learn"]),
         ("dytox train cifar100-b50-1", ["cifar100-b50-10"]),
-        ("dytox show digits --method fine", ["finetune"]),
+        ("dytox show digits --method dytox-plus-p", ["dytox-plus-plus"]),
         ("dytox train digits --set augment.randaugment.mag", ["magnitude=", "magnitude_std="]),
     ],
 )
