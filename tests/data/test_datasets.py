@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -149,3 +151,9 @@ def test_arrays_become_a_dataset() -> None:
 def test_wrong_arrays_are_refused(train, labels, test, test_labels, names, words) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UserError, match=words):
         datasets.from_arrays(train, labels, test, test_labels, names)
+
+
+def test_without_the_extra_hugging_face_datasets_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"need the extra `hub`: pip install 'dytox\[hub\]'"):
+        datasets.load(DataConfig(dataset="hf:some/thing"))

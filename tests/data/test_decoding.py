@@ -103,12 +103,17 @@ def as_tensor(image: Image.Image) -> torch.Tensor:
     return torch.tensor(np.array(image)).permute(2, 0, 1)
 
 
+def close_to(expected: Image.Image) -> torch.Tensor:
+    """Torch's resize is Pillow's up to the rounding of its weights."""
+    return as_tensor(expected).int()
+
+
 def test_evaluation_sees_the_inner_224_of_256() -> None:
-    """Of 40×30 pixels 7 of 8: a side of 30 · 7 / 8 = 26.25, from (40 - 26.25) // 2 = 6 and 1 on."""
+    """Of 40×30 pixels 7 of 8: a side of 30 · 7 / 8, so 26, from (40 - 26) / 2 and (30 - 26) / 2 on."""
     picture = noise(30, 40)
     found = pixels(Encoded((encoded(picture),), 7, 8))[0]
-    expected = picture.resize((7, 7), Image.Resampling.BICUBIC, box=(6, 1, 32.25, 27.25))
-    assert torch.equal(found, as_tensor(expected))
+    expected = picture.crop((7, 2, 33, 28)).resize((7, 7), Image.Resampling.BICUBIC)
+    assert (found - close_to(expected)).abs().max() <= 2
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 5, 6, 8])
@@ -119,17 +124,17 @@ def test_a_random_window_is_one_of_the_upright_image(orientation: int) -> None:
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     crops = draw_crops(torch.Generator().manual_seed(1), 1)
     top, left, h, w = windows(crops, upright.height, upright.width, area=[0.1, 0.9])[0].tolist()
-    expected = upright.resize((8, 8), Image.Resampling.BICUBIC, box=(left, top, left + w, top + h))
+    expected = upright.crop((left, top, left + w, top + h)).resize((8, 8), Image.Resampling.BICUBIC)
     request = Request(Encoded((data,), 8, 8), crops, [0.1, 0.9])
-    assert torch.equal(next(Decoder(0, 1).stream([request]))[0], as_tensor(expected))
+    assert (next(Decoder(0, 1).stream([request]))[0] - close_to(expected)).abs().max() <= 2
 
 
 def test_a_window_of_a_large_jpeg_is_decoded_small_and_looks_as_in_full() -> None:
     ramp = np.linspace(0, 255, 900, dtype=np.uint8)
     flat = np.tile(ramp, (600, 1))
     picture = Image.fromarray(np.stack([flat, 255 - flat, np.full_like(flat, 40)], axis=2))
-    box = (100.0, 50.0, 700.0, 550.0)
-    full = as_tensor(picture.resize((32, 32), Image.Resampling.BICUBIC, box=box)).int()
+    box = (100, 50, 700, 550)
+    full = as_tensor(picture.crop(box).resize((32, 32), Image.Resampling.BICUBIC)).int()
     decoded = []
     found = images.decode(encoded(picture, "JPEG", quality=95), 32, lambda *size: decoded.append(size) or box)
     assert decoded == [(900, 600)]

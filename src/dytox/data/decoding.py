@@ -196,7 +196,7 @@ def pixels(encoded: Encoded) -> Tensor:
 
 def _random(crops: Tensor, area: Sequence[float]) -> images.Window:
     def window(width: int, height: int) -> images.Box:
-        top, left, h, w = windows(crops[None], height, width, area=area)[0].tolist()
+        top, left, h, w = map(int, windows(crops[None], height, width, area=area)[0].tolist())
         return left, top, left + w, top + h
 
     return window

@@ -27,7 +27,7 @@ from torch.nn import functional
 from dytox.errors import UserError
 
 Source: TypeAlias = str | Path | bytes | Image.Image
-Box: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
+Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom
 Window: TypeAlias = Callable[[int, int], Box]  # of an image of this width and height
 
 # Formats that Pillow merely recognises, or draws by running another program (Ghostscript) on the file.
@@ -63,7 +63,7 @@ def centre(inner: int, outer: int) -> Window:
     """The square in the middle; were the short side `outer` pixels, it would be `inner`."""
 
     def window(width: int, height: int) -> Box:
-        side = min(width, height) * inner / outer
+        side = max(1, round(min(width, height) * inner / outer))
         left, top = (width - side) // 2, (height - side) // 2
         return left, top, left + side, top + side
 
@@ -136,12 +136,10 @@ def _decode(source: Source, size: int, window: Window, name: str | None = None) 
         name = str(source) if isinstance(source, str | Path) else "The image data"
     try:
         if isinstance(source, Image.Image):
-            square = _seen(source, size, window)
-        else:
-            stream = io.BytesIO(source) if isinstance(source, bytes) else source
-            with Image.open(stream, formats=_formats()) as image:
-                square = _seen(image, size, window)
-        return torch.from_numpy(np.array(square)).permute(2, 0, 1).contiguous()
+            return _seen(source, size, window)
+        stream = io.BytesIO(source) if isinstance(source, bytes) else source
+        with Image.open(stream, formats=_formats()) as image:
+            return _seen(image, size, window)
     except FileNotFoundError:
         raise UserError(f"There is no image file {name}: check its name.") from None
     except Image.DecompressionBombError:
@@ -153,20 +151,23 @@ def _decode(source: Source, size: int, window: Window, name: str | None = None) 
         raise UserError(f"{name} cannot be read as an image ({reason}): replace or remove it.") from None
 
 
-def _seen(image: Image.Image, size: int, window: Window) -> Image.Image:
+def _seen(image: Image.Image, size: int, window: Window) -> Tensor:
     """The window of the upright image, at the size wanted; a JPEG is decoded no larger than it need be."""
     turn = _turn(image)
     turned = turn is not None and turn in _ASIDE
     width, height = reversed(image.size) if turned else image.size
     left, top, right, bottom = window(width, height)
-    reduced = int(min(right - left, bottom - top)) // (2 * size)
+    reduced = min(right - left, bottom - top) // (2 * size)
     if reduced > 1:
         image.draft(None, (image.width // reduced, image.height // reduced))
     image.load()
-    upright = _rgb(image if turn is None else image.transpose(turn))
-    x, y = upright.width / width, upright.height / height  # what it was reduced by
-    box = (left * x, top * y, min(right * x, upright.width), min(bottom * y, upright.height))
-    return upright.resize((size, size), Image.Resampling.BICUBIC, box=box)
+    upright = image if turn is None else image.transpose(turn)
+    if upright.size != (width, height):
+        x, y = upright.width / width, upright.height / height
+        left, top, right, bottom = round(left * x), round(top * y), round(right * x), round(bottom * y)
+    inside = _rgb(upright.crop((left, top, right, bottom)))
+    pixels = torch.from_numpy(np.array(inside)).permute(2, 0, 1)
+    return resize(pixels[None], size)[0].contiguous()  # torch's is Pillow's, but two and a half times as fast
 
 
 def _turn(image: Image.Image) -> Image.Transpose | None:
