@@ -5,6 +5,7 @@ Every decoder turns tokens θ_i (tasks, …) and patches (batch, N, dim) into em
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
@@ -28,9 +29,9 @@ class Decoder(nn.Module):
         """θ_i of a new task, (1, …)."""
         return nn.init.trunc_normal_(torch.empty(1, self.dim), std=0.02)
 
+    @abstractmethod
     def forward(self, tokens: Tensor, patches: Tensor, keep: Tensor | None = None) -> Tensor:
         """DropPath's `keep` is (batch, tasks, 2), one a branch, for those that have branches."""
-        raise NotImplementedError
 
     def attention(self, tokens: Tensor, patches: Tensor) -> Tensor | None:
         """Where each task looks, (batch, tasks, patches); None where all tasks see the same."""

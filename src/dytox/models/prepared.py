@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -17,9 +18,9 @@ class Preparing(Generic[Prepared]):
 
     held: Prepared | None = None
 
+    @abstractmethod
     def prepare(self) -> Prepared:
         """That part."""
-        raise NotImplementedError
 
     def prepared(self) -> Prepared:
         """It, as it was when the weights were held, or computed now."""
