@@ -97,7 +97,8 @@ class ModelConfig(Section):
     mlp_ratio: float = Field(4.0, gt=0, le=64)  # the hidden layer of a block, in times dim
     drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
-    encoder: Literal["dytox", "hybrid", "vit", "own"] = "dytox"  # SABs; a ResNet18; a ViT; one's own module
+    encoder: Literal["dytox", "hybrid", "vit", "own"] = "dytox"  # SABs; a ResNet; a ViT; one's own module
+    hybrid: Literal["resnet8", "resnet18", "resnet32"] = "resnet18"  # of encoder hybrid: its first 3 stages
     frozen: bool = False  # whether a pretrained encoder stays as it is
     decoder: Literal["tab", "tab-per-task", "film", "adapters"] = "tab"  # from patches to embeddings
     network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = (

@@ -23,6 +23,8 @@ def test_what_belongs_to_an_old_task_stays_in_training_and_learns_in_finetuning(
 
 def test_the_hybrid_encoder_learns_in_training_and_stays_in_finetuning(taught):
     """Its BatchNorms too, statistics included."""
-    _, diary = taught(increments=(2, 2), model={"encoder": "hybrid"}, training={"epochs": 1})
+    _, diary = taught(
+        increments=(2, 2), model={"encoder": "hybrid", "hybrid": "resnet8"}, training={"epochs": 1}
+    )
     assert all(diary.chapter(1, "train").moved("model.encoder.").values())
     assert not any(diary.chapter(1, "finetune").moved("model.encoder.").values())

@@ -121,7 +121,7 @@ def test_another_method_with_mixup_is_not_the_published_one() -> None:
         ("joint-resnet", "ResNet18 joint", 80.41),
         ("joint", "Transformer joint", 76.12),
         ("replay-resnet", "replay on a ResNet18", None),
-        ("dytox-hybrid", "DyTox with a ResNet18", None),
+        ("dytox-hybrid", "DyTox with a ResNet", None),
         ("dytox-plus-plus", "DyTox++", None),
         ("simple_der", "Simple-DER-like", None),
     ],

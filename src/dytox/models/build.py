@@ -101,7 +101,7 @@ def _encoder(size: int, model: ModelConfig) -> nn.Module | None:
     if model.encoder == "own":
         return nn.Identity()
     if model.encoder == "hybrid":
-        return HybridEncoder(model.dim, stem=model.stem)
+        return HybridEncoder(model.dim, network=model.hybrid, stem=model.stem)
     encoder = VisionTransformer(
         image_size=size,
         patch_size=model.patch_size,

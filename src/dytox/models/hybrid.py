@@ -6,17 +6,22 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from dytox.models.batchnorm import BatchNorm2d
-from dytox.models.resnet import ResNet, Stem
+from dytox.models.resnet import SHAPES, Name, ResNet, Stem
+
+STAGES = 3
 
 
 class HybridEncoder(nn.Module):
-    """ResNet18 without its fourth stage, a pointwise convolution, BatchNorm and ReLU: a token a place."""
+    """ResNet18 without its fourth stage, a pointwise convolution, BatchNorm and ReLU: a token a place.
 
-    def __init__(self, dim: int, *, stem: Stem = "small") -> None:
+    Smaller networks have three stages, all of which stay.
+    """
+
+    def __init__(self, dim: int, *, network: Name = "resnet18", stem: Stem = "small") -> None:
         super().__init__()
-        whole = ResNet("resnet18", stem=stem)
-        self.stem, self.stages = whole.stem, whole.stages[:-1]
-        self.proj = nn.Conv2d(whole.dim // 2, dim, kernel_size=1)  # each stage doubles the channels
+        whole = ResNet(network, stem=stem)
+        self.stem, self.stages = whole.stem, whole.stages[:STAGES]
+        self.proj = nn.Conv2d(SHAPES[network].channels[STAGES - 1], dim, kernel_size=1)
         self.norm = BatchNorm2d(dim)
 
     def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:

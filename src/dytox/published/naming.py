@@ -26,7 +26,7 @@ COMPONENTS = {  # of DyTox: the method's option -> the ablation's key
 SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
 PARTS = {  # of the transformer: a key of its config -> what stands in the place of the paper's
     "decoder": {"tab-per-task": "a TAB per task", "film": "FiLM", "adapters": "residual adapters"},
-    "encoder": {"hybrid": "a ResNet18", "vit": "a ViT", "own": "an encoder of one's own"},
+    "encoder": {"hybrid": "a ResNet", "vit": "a ViT", "own": "an encoder of one's own"},
     "attention": {"plain": "plain attention"},
 }
 
