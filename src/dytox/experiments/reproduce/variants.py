@@ -10,6 +10,7 @@ from dytox.published.tables import FIRST_EDITION_NOTE
 
 JOINT = Setting("joint", "cifar100-50", ("Last",), ("scenario.joint=true", "sam.skip_first=false"))
 FIFTY = Setting("50 steps", "cifar100-50")
+DISTANCE_NOTE = "Distance is the smallest between two task tokens."
 ERRATUM_NOTE = (
     "Runs keep one memory of the stated size; with that the erratum has 64.39 Avg and 43.47 Last for DyTox."
 )
@@ -27,7 +28,8 @@ def ablation() -> Plan:
     setting = Setting("50 steps", "cifar100-50", ("Avg", "Last", "Forgetting", "Distance"))
     keys = ("KD", "finetuning", "tokens", "divergence", "heads")
     title = "Ablation on CIFAR-100 in 50 steps"
-    return Plan("ablation", title, keys, (setting,), tuple(rows), (FIRST_EDITION_NOTE, ERRATUM_NOTE))
+    notes = (FIRST_EDITION_NOTE, ERRATUM_NOTE, DISTANCE_NOTE)
+    return Plan("ablation", title, keys, (setting,), tuple(rows), notes)
 
 
 def training() -> Plan:
@@ -143,7 +145,7 @@ def overheads() -> Plan:
         Row(("DyTox w/o independent heads",), "dytox", ("method.independent_heads=false",)),
     )
     setting = Setting("50 steps", "cifar100-50", ("#P", "Avg", "Last", "Forgetting", "Distance"))
-    notes = ("Distance is the smallest between two task tokens.",)
+    notes = (DISTANCE_NOTE,)
     return Plan("overheads", "What a task costs, on CIFAR-100", ("Method",), (setting,), rows, notes)
 
 
