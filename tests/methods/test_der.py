@@ -37,7 +37,7 @@ def masked(taught):
 
 @pytest.fixture(scope="module")
 def simple(taught):
-    return taught("simple_der", increments=INCREMENTS)
+    return taught("simple_der", increments=INCREMENTS, method={"recovery_epochs": 1})
 
 
 # The counts
@@ -46,8 +46,7 @@ def simple(taught):
 @pytest.fixture(scope="module")
 def backbones():
     """A ResNet18 of each stem, without its weights."""
-    with torch.device("meta"):
-        return {stem: ResNet("resnet18", stem=stem) for stem in ("small", "large")}
+    return {stem: ResNet("resnet18", stem=stem).to("meta") for stem in ("small", "large")}
 
 
 @pytest.mark.parametrize(
