@@ -53,7 +53,8 @@ def tiny():
     def config(name: str = "dytox", /, **over) -> Config:
         method = recipes.compose("digits", method=name).method.name  # `name` may be a preset of it
         memory = {"memory": {"size": 14, "per_class": None}} if registry.find(method).uses_memory else {}
-        return recipes.compose("digits", method=name, values=merge(merge(TINY, memory), over))
+        few = {"method": {"correction": {"epochs": 3}}} if method == "bic" else {}  # a phase of its own
+        return recipes.compose("digits", method=name, values=merge(merge(merge(TINY, memory), few), over))
 
     return config
 

@@ -10,6 +10,7 @@ import torch
 
 from dytox import ContinualLearner
 from dytox.engine.method import Method
+from dytox.export import Predictor
 from dytox.methods import registry
 from dytox.models.base import Constant
 
@@ -155,15 +156,30 @@ def test_saved_and_loaded_it_predicts_the_same(run, made, tmp_path):
     assert torch.equal(again.memory.samples.labels, learner.memory.samples.labels)
 
 
-def test_a_forgotten_class_leaves_every_other_logit_as_it_was(run, made, tmp_path):
-    """Bit by bit, saved and loaded too."""
-    learner, images = copy.deepcopy(run[0]), made(0, 7, each=2).images / 255
-    before = learner.method.model(images).logits
-    learner.forget("1", "5", "6")  # one of a task, and a whole task
-    assert torch.equal(learner.method.model(images).logits, before[:, [0, 2, 3, 4]])
-    learner.save(tmp_path)
-    again = ContinualLearner.load(tmp_path)
-    assert torch.equal(again.method.model(images).logits, before[:, [0, 2, 3, 4]])
+def test_exported_it_says_the_same(run, made):
+    """What goes into a file is a module from bytes to confidences."""
+    learner, _ = run
+    images = made(0, 7, each=2).images
+    with torch.no_grad():
+        found = Predictor(learner).eval()(images.permute(0, 2, 3, 1))
+    torch.testing.assert_close(found, learner.confidences(images))
+
+
+def test_a_forgotten_class_is_gone_and_no_other_logit_moves_by_a_bit(run, made, tmp_path):
+    """And it can go on learning."""
+    learner, images = copy.deepcopy(run[0]), made(0, 7, each=2).images
+    with torch.no_grad():
+        before = learner.method.model(images / 255).logits
+        learner.forget("1", "5", "6")
+        assert torch.equal(learner.method.model(images / 255).logits, before[:, [0, 2, 3, 4]])
+    assert learner.predict_proba(images).shape == (14, 4)
+    learner.save(tmp_path / "model")
+    again = ContinualLearner.load(tmp_path / "model")
+    assert (again.predict_proba(images) == learner.predict_proba(images)).all()
+    new = made(7, 9)
+    learner.learn(new.images, new.labels)
+    assert learner.classes_ == ["0", "2", "3", "4", "7", "8"]
+    assert learner.predict_proba(images).shape == (14, 6)
 
 
 def test_it_introduces_itself(run):

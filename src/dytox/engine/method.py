@@ -132,6 +132,11 @@ class Method(nn.Module):
         targets = divergence_targets(batch.targets(seen, smoothing=loss.label_smoothing), old)
         return classification(output.divergence, targets, loss.activation)
 
+    def weighed(self, clf: Term, kd: Term) -> dict[str, Term]:
+        """(1 - α) clf + α kd, α = old / seen classes."""
+        alpha = self.model.old / self.model.classes
+        return {"clf": clf.weighted(1 - alpha), "kd": kd.weighted(alpha)}
+
     def expand(self, lesson: Lesson) -> None:
         """Action: room for the new classes, initialised as the position says."""
         with lesson.seeded("expand"):

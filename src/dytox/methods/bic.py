@@ -101,11 +101,9 @@ class BiC(Method):
         """Stage 1: (1 - λ) CE + λ KD, λ = old / seen classes; stage 2: CE + β² / 20."""
         terms = super().losses(batch, output)
         if self.teacher is not None:
-            old, share = self.model.old, self.model.old / self.model.classes
-            kd = soft_cross_entropy(
-                output.logits[:, :old], self.teach(batch).logits, self.options.temperature
-            )
-            return {"clf": terms["clf"].weighted(1 - share), "kd": kd.weighted(share)}
+            taught = self.teach(batch).logits  # corrected by its own pair
+            kd = soft_cross_entropy(output.logits[:, : self.model.old], taught, self.options.temperature)
+            return self.weighed(terms["clf"], kd)
         if batch.phase == "correct":
             _, beta = self.corrects()
             terms["shift"] = Term(beta.square().sum() / 2, 1, self.options.shift_decay)

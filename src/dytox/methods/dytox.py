@@ -103,13 +103,10 @@ class DyToxMethod(Method):
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = (1 - α) L_clf + α L_kd + λ L_div (eq. 9), α = old / seen classes; finetuning: L_clf alone."""
-        seen, new = self.model.classes, self.model.increments[-1]
-        old = seen - new
         terms = super().losses(batch, output)
         if self.teacher is not None:
-            alpha = old / seen
-            kd = distillation(output.logits[:, :old], self.teach(batch).logits, self.options.temperature)
-            terms = {"clf": terms["clf"].weighted(1 - alpha), "kd": kd.weighted(alpha)}
+            mine, taught = output.logits[:, : self.model.old], self.teach(batch).logits
+            terms = self.weighed(terms["clf"], distillation(mine, taught, self.options.temperature))
         if output.divergence is not None:
             terms["div"] = self.divergence(batch, output).weighted(self.options.divergence)
         return terms

@@ -24,7 +24,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import select_memory
 from dytox.engine.schedule import learning_rate
-from dytox.losses import Term, distillation
+from dytox.losses import Term, distillation_by_image
 from dytox.models import pruning
 from dytox.models.base import Output
 from dytox.models.build import resnet
@@ -78,10 +78,9 @@ class SimpleDer(ExtractorMethod):
         """L = (1 - α) L_clf + α L_kd + L_aux, α = old / seen classes; the classifier alone: L_clf."""
         terms = super().losses(batch, output)
         if self.teacher is not None:
-            old, alpha = self.teacher.classes, self.teacher.classes / self.model.classes
-            kd = distillation(output.logits[:, :old], self.teach(batch).logits, self.options.distillation)
-            terms["clf"] = terms["clf"].weighted(1 - alpha)
-            terms["kd"] = kd.weighted(alpha * old)  # a mean over the images, as WA has it
+            mine, taught = output.logits[:, : self.model.old], self.teach(batch).logits
+            kd = distillation_by_image(mine, taught, self.options.distillation)  # as WA has it
+            terms |= self.weighed(terms["clf"], kd)
         if output.divergence is not None:
             terms["aux"] = self.divergence(batch, output)
         return terms

@@ -64,13 +64,10 @@ class WA(Method):
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """(1 - λ) CE + λ KD, λ = old / seen classes; the teacher's logits are aligned ones."""
         terms = super().losses(batch, output)
-        if self.teacher is not None:
-            old, share = self.model.old, self.model.old / self.model.classes
-            kd = distillation_by_image(
-                output.logits[:, :old], self.teach(batch).logits, self.options.temperature
-            )
-            terms = {"clf": terms["clf"].weighted(1 - share), "kd": kd.weighted(share)}
-        return terms
+        if self.teacher is None:
+            return terms
+        mine, theirs = output.logits[:, : self.model.old], self.teach(batch).logits
+        return self.weighed(terms["clf"], distillation_by_image(mine, theirs, self.options.temperature))
 
     @torch.no_grad()
     def after_update(self, moment: Moment) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
 from dytox.models import slots
-from dytox.models.base import ContinualModel, Output
+from dytox.models.base import Constant, ContinualModel, Output
 from dytox.models.batchnorm import BatchNorm2d
 from dytox.models.classifiers import Classifier
 
@@ -20,8 +20,14 @@ POOLED_LARGE = (3, 5, 7)  # with the stem for large images
 
 
 def convolution(inputs: int, outputs: int, *, size: int = 3, stride: int = 1) -> list[nn.Module]:
-    """With a bias, though BatchNorm follows, as in the authors' code and the published counts."""
-    return [nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2), BatchNorm2d(outputs)]
+    """With a bias, as in the authors' code and the published counts, which is not trained.
+
+    BatchNorm follows and takes it away again: its gradient is rounding, which Adam would turn into drift.
+    """
+    layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2)
+    assert layer.bias is not None
+    layer.bias = Constant(layer.bias.detach())
+    return [layer, BatchNorm2d(outputs)]
 
 
 class Level(nn.Module):

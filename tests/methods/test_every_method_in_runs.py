@@ -1,0 +1,118 @@
+"""Every registered method, as runs: cut off and resumed, in two processes, and shown in a report."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+from dytox import ContinualLearner, recipes
+from dytox.engine.observer import Interrupted
+from dytox.experiments.train import Watcher, resume, train
+from dytox.methods import registry
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))
+import processes
+
+METHODS = sorted({*registry.BUILT_IN, "replay-resnet", "der-pruned"})
+TINY = [
+    "scenario.classes=4",
+    "data.test_share=0.9",
+    "data.validation_share=0.3",  # few images to learn, and fewer to test
+    "model.dim=16",
+    "model.heads=2",
+    "model.depth=1",
+    "training.epochs=2",
+    "training.batch=14",
+    "training.schedule.warmup_epochs=1",
+    "training.schedule.warmup_lr=1e-4",
+    "training.schedule.milestones=[]",
+    "finetuning.epochs=1",
+    "finetuning.batch=6",
+    "runtime.precision=fp64",
+    "runtime.report=false",
+]
+
+
+def options(name: str) -> list[str]:
+    method = registry.find(recipes.compose("digits", method=name).method.name)
+    memory = ["memory.size=18", "memory.per_class=null"] if method.uses_memory else []
+    return [*TINY, *memory, *(["method.correction.epochs=2"] if name == "bic" else [])]
+
+
+class Stopper(Watcher):
+    """Counts the steps of the second task, and wants to stop after so many."""
+
+    def __init__(self, limit: float = float("inf")) -> None:
+        self.steps, self.limit = 0, limit
+
+    def step_ended(self, lesson, total):
+        self.steps += lesson.task.index == 1
+
+    def stop_wanted(self):
+        return self.steps >= self.limit
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """All methods in one go, in one process and in two."""
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+    variants = {name: [f"--method={name}", *options(name)] for name in METHODS}
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = int(listener.getsockname()[1])
+    context = mp.start_processes(
+        processes.main, args=(2, port, variants, str(two)), nprocs=2, join=False, start_method="spawn"
+    )
+    for name in METHODS:
+        watcher = Stopper()
+        train(recipes.compose("digits", method=name, overrides=options(name)), one / name, watcher)
+        (one / f"{name}.steps").write_text(str(watcher.steps))
+    while not context.join():
+        pass
+    return {"one": one, "two": two}
+
+
+def content(run: Path) -> tuple[dict, dict, list]:
+    """The tensors of a run's model and memory, its metrics and its log, without times."""
+    learner = ContinualLearner.load(run / "model")
+    tensors = {**learner.method.state_dict(), **learner.memory.tensors()}
+    metrics = json.loads((run / "metrics.json").read_text())
+    for step in [*metrics["steps"], metrics]:
+        step.pop("seconds")
+        step.pop("calibration_error", None)
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return tensors, metrics, [{**line, "images_per_second": 0} for line in log]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_cut_off_twice_and_resumed_it_ends_the_same_bit_by_bit(runs, tmp_path, name):
+    steps = int((runs["one"] / f"{name}.steps").read_text())
+    config = recipes.compose("digits", method=name, overrides=options(name))
+    with pytest.raises(Interrupted):  # in the midst of an epoch of the first training
+        train(config, tmp_path / "run", Stopper(3))
+    with pytest.raises(Interrupted):  # near the end of the last training
+        resume(tmp_path / "run", Stopper(steps - 3 - 1))
+    resume(tmp_path / "run", Watcher())
+    expected, found = content(runs["one"] / name), content(tmp_path / "run")
+    assert expected[0].keys() == found[0].keys()
+    for key, tensor in expected[0].items():
+        assert torch.equal(tensor, found[0][key]), key
+    assert expected[1:] == found[1:]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_processes_agree_with_one(runs, name):
+    (weights, metrics, log), (again, others, lines) = (content(runs[size] / name) for size in ("one", "two"))
+    for key, tensor in weights.items():
+        torch.testing.assert_close(again[key], tensor, atol=1e-9, rtol=1e-9, msg=key)
+    assert torch.equal(weights["images"], again["images"])
+    assert metrics == others
+    assert [line["lr"] for line in log] == [line["lr"] for line in lines]
+    for line, other in zip(log, lines, strict=True):
+        assert other["losses"] == pytest.approx(line["losses"], abs=1e-8)
