@@ -87,3 +87,23 @@ def test_with_shares_each_selects_by_its_own_crops(imagenet: Path, tmp_path: Pat
     memory = ContinualLearner.load(tmp_path / "run" / "model").memory
     assert len(memory) == 8
     assert memory.shares.bincount().tolist() == [4, 4]
+
+
+def test_a_hugging_face_dataset_becomes_a_scenario(imagenet: Path, run: Path, tmp_path: Path) -> None:
+    """Four classes in a table on the disk, a fifth of each to test by; cut off and resumed."""
+    hf = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
+    names = ContinualLearner.load(run / "model").class_names
+    paths = [path for name in names for path in sorted((imagenet / "train" / name).iterdir())]
+    values = {"image": list(map(str, paths)), "label": [names.index(path.parent.name) for path in paths]}
+    features = hf.Features({"image": hf.Image(), "label": hf.ClassLabel(names=names)})
+    hf.Dataset.from_dict(values, features=features).save_to_disk(tmp_path / "saved")
+    chosen = config(
+        tmp_path / "saved", data={"dataset": "huggingface"}, scenario={"order": 5}, runtime={"workers": 1}
+    )
+    with pytest.raises(Interrupted):
+        train(chosen, tmp_path / "run", Stopper(8))
+    metrics = resume(tmp_path / "run", Watcher())
+    assert [step["classes_seen"] for step in metrics["steps"]] == [2, 4]
+    learner = ContinualLearner.load(tmp_path / "run" / "model")
+    assert sorted(learner.class_names) == sorted(names)
+    assert set(learner.memory.samples.contents()) <= {path.read_bytes() for path in paths}

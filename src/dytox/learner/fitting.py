@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dytox.config import Config, validate
+from dytox.config import Config, DataConfig, validate
 from dytox.errors import UserError
 from dytox.methods import registry
 from dytox.runs.model_directory import SavedModel
@@ -26,7 +26,7 @@ def config_of(saved: SavedModel, trusted: str | None = None) -> Config:
         )
     _check_description(about)
     _check_weights(config, about["structure"], saved.model)
-    _check_memory(saved.memory or {}, config.data.image_size, len(about["classes"]))
+    _check_memory(saved.memory or {}, config.data, len(about["classes"]))
     if not all(_is_event(entry) for entry in saved.history):
         raise ValueError("its history is none")
     return config
@@ -78,10 +78,11 @@ def _check_weights(config: Config, structure: Mapping[str, Any], weights: Mappin
         raise ValueError("some of its weights are no numbers")
 
 
-def _check_memory(memory: Mapping[str, Tensor], size: int | None, classes: int) -> None:
+def _check_memory(memory: Mapping[str, Tensor], data: DataConfig, classes: int) -> None:
+    size = data.image_size
     for name, tensor in memory.items():
         seen = tensor.shape[1:] == (3, size, size) if name.endswith("images") else True
-        seen = tensor[:1].tolist() == [size] if name.endswith("sides") else seen
+        seen = tensor.tolist() == [size, data.resize or size] if name.endswith("sides") else seen
         if not seen:
             raise ValueError(f"the images in its memory are not {size}×{size} pixels")
         if (
