@@ -55,7 +55,7 @@ def test_a_hundred_classes_in_the_published_order_and_nothing_decoded(imagenet: 
     assert pixels.shape == (2, 3, 16, 16)
 
 
-@pytest.mark.parametrize("kind", ["solution", "map", "numbered map", "ground truth"])
+@pytest.mark.parametrize("kind", ["solution", "map", "numbered map", "ground truth", "meta"])
 def test_a_flat_val_is_sorted_by_the_usual_files(copy: Path, kind: str) -> None:
     expected = {Path(path).name: label for path, label in paths_of(copy)}
     classes = flatten(copy)
@@ -75,7 +75,12 @@ def test_a_flat_val_is_sorted_by_the_usual_files(copy: Path, kind: str) -> None:
         kit = copy / "ILSVRC2012_devkit_t12" / "data"
         kit.mkdir(parents=True)
         numbers = {wnid: 100 - place for place, wnid in enumerate(WNIDS)}
-        (kit / "map_clsloc.txt").write_text("\n".join(f"{wnid} {n} a_name" for wnid, n in numbers.items()))
+        if kind == "meta":  # written by scipy.io.savemat, with the same numbers
+            shutil.copy(Path(__file__).parents[1] / "fixtures" / "meta.mat", kit)
+        else:
+            (kit / "map_clsloc.txt").write_text(
+                "\n".join(f"{wnid} {n} a_name" for wnid, n in numbers.items())
+            )
         truth = [str(numbers[classes[stem]]) for stem in sorted(classes)]
         (kit / "ILSVRC2012_validation_ground_truth.txt").write_text("\n".join(truth))
     assert {Path(path).name: label for path, label in paths_of(copy)} == expected
@@ -104,6 +109,11 @@ def test_what_is_missing_is_said(copy: Path) -> None:
     assert refused().endswith(f"which is in {copy / 'val'}.")
     (copy / "val_map.txt").write_text("ILSVRC2012_val_00000000.JPEG\n")
     assert refused().startswith(f"Line 1 of {copy / 'val_map.txt'} is")
+    (copy / "val_map.txt").unlink()
+    (copy / "ILSVRC2012_validation_ground_truth.txt").write_text("1\n")
+    assert "put meta.mat or map_clsloc.txt beside it, where the numbers stand" in refused()
+    (copy / "meta.mat").write_bytes(b"MATLAB" * 100)
+    assert refused() == f"{copy / 'meta.mat'} cannot be read as ImageNet's meta.mat: replace it."
     shutil.rmtree(copy / "val")
     assert "--data names the folder above it" in refused()
 

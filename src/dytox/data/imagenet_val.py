@@ -5,7 +5,7 @@ Read is the first that is there, in `val/`, in the folder above, or in a develop
 - `LOC_val_solution.csv`, Kaggle's: `ILSVRC2012_val_00000001,n01751748 111 108 230 366`;
 - `val_map.txt` or `val.txt`: the image, then its WordNet id or its place (from 0) in the order of these;
 - `ILSVRC2012_validation_ground_truth.txt`, the challenge's own: a number (from 1) for each image, whose
-  WordNet ids are in `map_clsloc.txt` (`n02119789 1 kit_fox`) beside it.
+  WordNet ids are in `map_clsloc.txt` (`n02119789 1 kit_fox`) or else `meta.mat` beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from dytox.data import imagenet_meta
 from dytox.errors import UserError
 
 Reader = Callable[
@@ -58,12 +59,15 @@ def _map(path: Path, stems: Sequence[str], wnids: Sequence[str]) -> dict[str, st
 
 
 def _ground_truth(path: Path, stems: Sequence[str], wnids: Sequence[str]) -> dict[str, str]:
-    numbers = path.parent / NUMBERS
-    if not numbers.is_file():
+    kit = path.parent
+    if (kit / NUMBERS).is_file():
+        numbers, named = kit / NUMBERS, {number: wnid for wnid, number, *_ in _lines(kit / NUMBERS, 2)}
+    elif (kit / "meta.mat").is_file():
+        numbers, named = kit / "meta.mat", imagenet_meta.wnids(kit / "meta.mat")
+    else:
         raise UserError(
-            f"{path} numbers the classes, but {numbers} is not there, which says what the numbers mean."
+            f"{path} numbers the classes: put meta.mat or {NUMBERS} beside it, where the numbers stand."
         )
-    named = {number: wnid for wnid, number, *_ in _lines(numbers, 2)}
     labels = [label for label, *_ in _lines(path, 1)]
     if len(labels) != len(stems):
         raise UserError(
