@@ -6,8 +6,8 @@ paths; modules of earlier paths, their BatchNorm statistics too, do not move; pa
 Deviations from the authors' code: a new path takes modules that no path has used yet, so that five paths are
 five modules a level, and adds some where all M are used; one path is drawn, not the best of eight by test
 accuracy; the teacher sees its own paths alone (there also new, untrained modules); level 7 adds its input as
-its like do; the head grows; brightness is varied instead of rotation, and images are normalised as the
-scenario says.
+its like do; the convolutions' biases, which BatchNorm cancels, are not trained; the head grows; brightness
+is varied instead of rotation, and images are normalised as the scenario says.
 """
 
 from __future__ import annotations
