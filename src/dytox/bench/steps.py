@@ -69,7 +69,7 @@ def grown(kind: type[Ours], config: Config, tasks: int, device: torch.device) ->
                 method.keep_teacher(None)  # type: ignore[arg-type]  # it looks at no lesson
             method.model.expand(CLASSES * (task + 1) // tasks - CLASSES * task // tasks)
         if tasks == 1:
-            method.keep_teacher(None)  # type: ignore[arg-type]
+            method.keep_teacher(None)  # type: ignore[arg-type]  # likewise
     return method.to(device)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dytox.cli.options import FIRST, MEASURE, JsonOption
 from dytox.cli.output import console, say, table
 from dytox.errors import UserError
 
@@ -18,22 +19,41 @@ QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's pr
 PARTS = ("model", "augmentation", "herding", "task")
 
 
+PartArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help=f"Any of {', '.join(PARTS)}; without it, all of them.", metavar="[PART]..."),
+]
+TasksOption = Annotated[
+    str,
+    typer.Option(
+        help="The numbers of tasks, rising, with commas between.", metavar="1,10", rich_help_panel=MEASURE
+    ),
+]
+BatchOption = Annotated[
+    int, typer.Option(min=2, help="Images in a batch of the full-size model.", rich_help_panel=MEASURE)
+]
+RepeatsOption = Annotated[int, typer.Option(min=2, help="Of each measurement.", rich_help_panel=MEASURE)]
+DeviceOption = Annotated[
+    str, typer.Option(help="auto, cpu, cuda, cuda:0 or mps.", metavar="DEVICE", rich_help_panel=MEASURE)
+]
+CompileOption = Annotated[
+    bool, typer.Option("--compile", help="Ours with torch.compile.", rich_help_panel=MEASURE)
+]
+QuickOption = Annotated[
+    bool,
+    typer.Option("--quick", help="A tiny model and few repetitions: does it run?", rich_help_panel=FIRST),
+]
+
+
 def bench(
-    part: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"Any of {', '.join(PARTS)}; without it, all of them.", metavar="[PART]..."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON, for programs.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tiny model and few repetitions: does it run?")
-    ] = False,
-    tasks: Annotated[
-        str, typer.Option(help="The numbers of tasks, rising, with commas between.")
-    ] = "1,10,20,50",
-    batch: Annotated[int, typer.Option(min=2, help="Images in a batch of the full-size model.")] = 64,
-    repeats: Annotated[int, typer.Option(min=2, help="Of each measurement.")] = 5,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0 or mps.")] = "auto",
-    compiled: Annotated[bool, typer.Option("--compile", help="Ours with torch.compile.")] = False,
+    part: PartArgument = None,
+    tasks: TasksOption = "1,10,20,50",
+    batch: BatchOption = 64,
+    repeats: RepeatsOption = 5,
+    device: DeviceOption = "auto",
+    compiled: CompileOption = False,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure speed and memory, plain formulation and ours in turn, in one process.
 
