@@ -114,7 +114,9 @@ class Decoder:
     def _in_threads(self, requests: Iterable[Request]) -> Pixels:
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for request in requests:
-                yield torch.cat([*pool.map(decode_chunk, request.split())])
+                with images.quiet():
+                    parts = list(pool.map(decode_chunk, request.split()))
+                yield torch.cat(parts)
 
     def _in_processes(self, requests: Iterable[Request]) -> Pixels:
         assert self._loader is not None
@@ -126,7 +128,7 @@ class Decoder:
                 counts.append(len(parts))
                 yield from parts
 
-        self._chunks.source = chunks()
+        self._chunks.source = mine = chunks()
         parts: list[Tensor] = []
         try:
             for part in self._loader:
@@ -145,7 +147,8 @@ class Decoder:
                 "give it more, or set runtime.workers=0."
             ) from error
         finally:
-            self._chunks.source = iter(())  # no cycle of references: processes end with their decoder
+            if self._chunks.source is mine:
+                self._chunks.source = iter(())  # no cycle of references: processes end with their decoder
 
 
 class _Decoding(Dataset[Tensor | UserError]):
@@ -153,7 +156,8 @@ class _Decoding(Dataset[Tensor | UserError]):
 
     def __getitem__(self, chunk: Chunk) -> Tensor | UserError:
         try:
-            return decode_chunk(chunk)
+            with images.quiet():
+                return decode_chunk(chunk)
         except UserError as error:
             return error
 
@@ -175,16 +179,16 @@ def decode_chunk(chunk: Chunk) -> Tensor:
     for place, (source, name) in enumerate(zip(chunk.sources, chunk.names, strict=True)):
         if chunk.crops is not None:
             window = _random(torch.from_numpy(chunk.crops[place]), chunk.area)
-        decoded[place] = images.decode(source, chunk.size, window, name=name)
+        decoded[place] = images.decode_aloud(source, chunk.size, window, name=name)
     return decoded
 
 
-def in_parts(images: Tensor | Request, parts: Sequence[slice], workers: int) -> Pixels:
+def in_parts(wanted: Tensor | Request, parts: Sequence[slice], workers: int) -> Pixels:
     """The pixels of these parts, one after the other."""
-    if isinstance(images, Tensor):
-        return (images[part] for part in parts)
-    largest = max((len(range(len(images))[part]) for part in parts), default=0)
-    return Decoder(min(workers, len(images) // CHUNK), largest).stream(images[part] for part in parts)
+    if isinstance(wanted, Tensor):
+        return (wanted[part] for part in parts)
+    largest = max((len(range(len(wanted))[part]) for part in parts), default=0)
+    return Decoder(min(workers, len(wanted) // CHUNK), largest).stream(wanted[part] for part in parts)
 
 
 def pixels(encoded: Encoded) -> Tensor:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -78,9 +79,8 @@ def decode(source: Source, size: int, window: Window = WHOLE, *, name: str | Non
 
     An error calls it by `name`; without one, by the name of the file.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Pillow warns of, it mends, or fails on as well
-        return _decode(source, size, window, name)
+    with quiet():
+        return decode_aloud(source, size, window, name=name)
 
 
 def decode_many(
@@ -98,13 +98,12 @@ def decode_many(
 
     def fill(index: int) -> UserError | None:
         try:
-            images[index] = _decode(paths[index], size, window)
+            images[index] = decode_aloud(paths[index], size, window)
         except UserError as error:
             return error
         return None
 
-    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        warnings.simplefilter("ignore")
+    with quiet(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         outcomes = list(pool.map(fill, range(len(paths))))
     errors = {index: error for index, error in enumerate(outcomes) if error is not None}
     if errors:
@@ -115,8 +114,7 @@ def decode_many(
 def short_side(source: Path | str | bytes) -> int | None:
     """The shorter side of an image file in pixels, from its header; nothing if it cannot be read."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             stream = io.BytesIO(source) if isinstance(source, bytes) else source
             with Image.open(stream, formats=_formats()) as image:
                 return min(image.size)
@@ -131,7 +129,16 @@ def resize(images: Tensor, size: int) -> Tensor:
     return functional.interpolate(images, size=(size, size), mode="bicubic", antialias=True)
 
 
-def _decode(source: Source, size: int, window: Window, name: str | None = None) -> Tensor:
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings: what Pillow warns of, it mends, or fails on too. Not for one of several threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def decode_aloud(source: Source, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
+    """As `decode`, for threads, which share their warnings."""
     if name is None:
         name = str(source) if isinstance(source, str | Path) else "The image data"
     try:
