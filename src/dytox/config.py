@@ -200,7 +200,7 @@ class RuntimeConfig(Section):
     deterministic: bool = False  # torch's deterministic algorithms, where a GPU has others
     threads: int | None = Field(None, gt=0)  # null: torch's choice
     workers: int = Field(0, ge=0, le=256)  # processes that decode images, for each process that learns
-    evaluation_batch: int = Field(256, gt=0)  # images at a time, where nothing is learned
+    evaluation_batch: int | None = Field(None, gt=0)  # where nothing is learned; null: by device and memory
     checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
     report: bool = True  # report.html after every task, plots/ at the end
     loggers: list[Literal["tensorboard", "wandb"]] = []  # who else gets what log.jsonl gets

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dytox import ContinualLearner
+from dytox.engine.evaluate import fitting
 from dytox.engine.observer import Observer, Observers
 from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
@@ -153,3 +154,17 @@ def test_the_first_bad_step_is_named_though_later_ones_are_bad_too(tiny, made):
     assert len(learner.memory) == 0
     with pytest.raises(UserError, match="learned no class yet"):
         learner.predict(made(0, 1).images)
+
+
+def test_a_batch_that_does_not_fit_is_halved():
+    """Where a GPU has the memory for three images at a time, seven come out as they went in."""
+    seen = []
+
+    def double(pixels: torch.Tensor, part: slice) -> torch.Tensor:
+        if len(pixels) > 3:
+            raise torch.OutOfMemoryError
+        seen.append((part.start, part.stop))
+        return pixels * 2
+
+    assert fitting(double, torch.arange(7), slice(20, 27)).tolist() == [0, 2, 4, 6, 8, 10, 12]
+    assert seen == [(20, 23), (23, 25), (25, 27)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dytox.config import OptimizerConfig, PhaseConfig, SamConfig
 from dytox.data.loader import Batch
@@ -127,3 +129,35 @@ def test_sharpness_aware_steps_report_the_loss_where_the_weights_are(method):
     sharp = Update(twin, phase(lr=1.0, optimizer=SGD), SamConfig(rho=3.0))(batch())
     assert all(torch.equal(plain[name], sharp[name]) for name in plain)
     assert not torch.equal(weights(method), weights(twin))
+
+
+def test_no_step_waits_for_the_device(method):
+    """Nothing in a step with teacher asks a tensor for its value, or makes one of Python's numbers."""
+    method.keep_teacher(None)
+    method.model.expand(3)  # unequal heads
+    set_learning(method, method.learns_in_training())
+    update = Update(method, method.config.training)
+    draws = method.model.draw(torch.Generator().manual_seed(0), 6)
+    step = replace(batch(), draws=draws)
+    update(step)  # the optimiser makes its state
+    with Waits() as waits:
+        update(step)
+    assert waits.seen == []
+
+
+class Waits(TorchDispatchMode):
+    """Notes what a GPU would have to be waited for."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "unique")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        if (
+            name.startswith(self.WAITING) or name == "lift_fresh"
+        ):  # the last makes a tensor of Python's numbers
+            self.seen.append(name)
+        return function(*args, **(kwargs or {}))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dytox.config import AugmentConfig
 from dytox.data.randaugment import RandAugment, brightened, resample
+from dytox.data.transfer import sent
 
 ASPECTS = (3 / 4, 4 / 3)  # width / height of a resized crop
 ATTEMPTS = 10  # windows drawn for a resized crop, of which the first that fits is taken
@@ -60,18 +61,18 @@ class Augmentation:
 
     def _vary(self, images: Tensor, draws: Mapping[str, Tensor]) -> Tensor:
         if "window" in draws:
-            images = resized_crop(images, draws["window"].to(images.device))
+            images = resized_crop(images, sent(draws["window"], images.device))
         elif "offset" in draws:
-            images = padded_crop(images, draws["offset"].to(images.device), pad=self.config.pad)
-        images = flip(images, draws["flip"].to(images.device))
+            images = padded_crop(images, sent(draws["offset"], images.device), pad=self.config.pad)
+        images = flip(images, sent(draws["flip"], images.device))
         if self.config.brightness:
-            images = brightened(images, draws["brightness"].to(images.device)[:, None, None, None])
+            images = brightened(images, sent(draws["brightness"], images.device)[:, None, None, None])
         return images if self.randaugment is None else self.randaugment(images, draws)
 
 
 def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
     """uint8 (n, 3, height, width) -> float32: scaled to 0...1, less the mean, divided by the deviation."""
-    centre, spread = (torch.tensor(each, device=images.device).view(3, 1, 1) for each in (mean, std))
+    centre, spread = (sent(torch.tensor(each), images.device).view(3, 1, 1) for each in (mean, std))
     return images.float().div_(255).sub_(centre).div_(spread)
 
 

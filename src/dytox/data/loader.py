@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from dytox.config import PhaseConfig
 from dytox.data.augment import Augmentation, draw_crops
 from dytox.data.decoding import Decoder, Pixels, Request
 from dytox.data.encoded import Encoded
 from dytox.data.samples import Samples
+from dytox.data.transfer import sent
 from dytox.randomness import Position, generator, seed_of
 
 
@@ -36,12 +36,15 @@ class Batch:
     @staticmethod
     def plain(images: Tensor, labels: Tensor, *, phase: str = "") -> Batch:
         """Images as they are."""
-        return Batch(images, labels, labels, torch.ones(len(labels)), phase=phase)
+        return Batch(images, labels, labels, torch.ones_like(labels, dtype=images.dtype), phase=phase)
 
     def targets(self, classes: int, *, smoothing: float = 0.0) -> Tensor:
         """Soft targets (rows, classes), with `smoothing` of their mass spread evenly."""
         share = self.shares.to(self.images)[:, None]
-        mixture = share * one_hot(self.labels, classes) + (1 - share) * one_hot(self.partners, classes)
+        mixture = self.images.new_zeros(len(self.labels), classes)
+        mixture.scatter_add_(1, self.labels[:, None], share).scatter_add_(
+            1, self.partners[:, None], 1 - share
+        )
         return mixture * (1 - smoothing) + smoothing / classes
 
 
@@ -65,7 +68,7 @@ def mixed(batch: Batch, share: float) -> Batch:
     if rows % 2:
         partner[-1] = rows - 1
     images = share * batch.images + (1 - share) * batch.images[partner]
-    shares = torch.full((rows,), share, dtype=torch.float64)
+    shares = torch.full_like(batch.shares, share)
     return replace(batch, images=images, partners=batch.labels[partner], shares=shares)
 
 
@@ -119,9 +122,9 @@ class Loader:
         varied = self.augmentation.draw(self._source(position, "augment"), count, size)
         varied = {key: each[rows] for key, each in varied.items()}
         draws = draw(self._source(position, "model"), count)
-        draws = {key: each[rows].to(self.device, self.dtype) for key, each in draws.items()}
-        images = self.augmentation(pixels.to(self.device), varied).to(self.dtype)
-        labels = self.samples.labels[self._mine(places, position)].to(self.device)
+        draws = {key: sent(each[rows], self.device, self.dtype) for key, each in draws.items()}
+        images = self.augmentation(sent(pixels, self.device), varied).to(self.dtype)
+        labels = sent(self.samples.labels[self._mine(places, position)], self.device)
         batch = replace(Batch.plain(images, labels, phase=name), draws=draws)
         if not self.mixup:
             return batch

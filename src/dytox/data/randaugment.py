@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dytox.config import RandAugmentConfig
+from dytox.data.transfer import sent
 
 FILL = 128  # where an image was moved away
 ROUNDING = 2.0**-8  # above a resampled level's error in float32: 99.9999 is cut to 100, as in Pillow
@@ -91,8 +92,8 @@ def _sharpness(images: Tensor, factor: Tensor) -> Tensor:
 
 def _luma(levels: Tensor) -> Tensor:
     """Pillow's grey level, (n, 1, height, width): sums of whole numbers below 2^24, exact in float32."""
-    weights = torch.tensor((19595.0, 38470.0, 7471.0), device=levels.device).view(3, 1, 1)
-    return (levels * weights).sum(1, keepdim=True).add_(0x8000).div_(0x10000).floor_()
+    red, green, blue = levels.split(1, dim=1)
+    return (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471).add_(0x8000).div_(0x10000).floor_()
 
 
 def _blend(start: Tensor, levels: Tensor, factor: Tensor) -> Tensor:
@@ -187,9 +188,9 @@ def apply(images: Tensor, operation: Tensor, argument: Tensor, matrix: Tensor) -
     """The images (n, 3, side, side) after one operation each: (n,), (n,) and (n, 6)."""
     order = operation.argsort()
     counts: list[int] = torch.bincount(operation + 1, minlength=len(OPERATIONS) + 1).tolist()
-    place = order.to(images.device)
-    argument = argument[order].to(images.device)[:, None, None, None]
-    matrix = matrix[order].to(images.device)
+    place = sent(order, images.device)
+    argument = sent(argument[order], images.device)[:, None, None, None]
+    matrix = sent(matrix[order], images.device)
     images = images.index_select(0, place)  # now the images of one operation are neighbours
     done = counts[0]
     parts = [images[:done]]
@@ -199,7 +200,7 @@ def apply(images: Tensor, operation: Tensor, argument: Tensor, matrix: Tensor) -
             done += count
     if done < len(images):
         parts.append(warp(images[done:], matrix[done:]))
-    return torch.cat(parts).index_select(0, order.argsort().to(images.device))
+    return torch.cat(parts).index_select(0, sent(order.argsort(), images.device))
 
 
 class RandAugment:

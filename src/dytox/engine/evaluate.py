@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from dytox.config import RuntimeConfig
 from dytox.data.augment import draw_crops, normalise
 from dytox.data.decoding import Request, in_parts
 from dytox.data.samples import Samples, Stored
+from dytox.data.transfer import sent
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
@@ -19,6 +19,9 @@ from dytox.engine.precision import autocast
 from dytox.errors import UserError
 from dytox.models.base import Output
 from dytox.models.prepared import held
+
+CPU_BATCH = 256  # beyond it activations leave the caches: measured
+GPU_BATCH = 1024
 
 
 def scores(method: Method, images: Stored, world: World) -> Tensor:
@@ -29,7 +32,7 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
 
     wanted = images if isinstance(images, Tensor) else Request(images)
     with held(method.modules()):
-        return over_batches(predict, wanted, world, method.config.runtime)
+        return over_batches(predict, wanted, world, method)
 
 
 def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirrored: bool = False) -> Tensor:
@@ -57,13 +60,13 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         return method.features(forward(method, varied))
 
     with held(method.modules()):
-        return over_batches(extract, wanted, lesson.world, lesson.config.runtime)
+        return over_batches(extract, wanted, lesson.world, method)
 
 
 def prepared(method: Method, images: Tensor) -> Tensor:
     """uint8 images as the network takes them."""
     data = method.config.data
-    return normalise(images.to(method.device), data.mean, data.std)
+    return normalise(sent(images, method.device), data.mean, data.std)
 
 
 def forward(method: Method, images: Tensor) -> Output:
@@ -86,14 +89,32 @@ def over_batches(
     function: Callable[[Tensor, slice], Tensor],
     images: Tensor | Request,
     world: World,
-    runtime: RuntimeConfig,
+    method: Method,
 ) -> Tensor:
     """`function` of pixels and their places, a batch at a time, each process its share; on each one's CPU."""
-    count, batch = len(images), runtime.evaluation_batch
+    count, batch = len(images), evaluation_batch(method)
     if count < world.size:
         world = World()  # too few to share: every process looks at all
     mine = world.share(count)
     places = [slice(start, min(start + batch, mine.stop)) for start in range(mine.start, mine.stop, batch)]
-    decoded = in_parts(images, places, runtime.workers)
-    parts = [function(pixels, part).cpu() for part, pixels in zip(places, decoded, strict=True)]
+    decoded = in_parts(images, places, method.config.runtime.workers)
+    parts = [fitting(function, pixels, part) for part, pixels in zip(places, decoded, strict=True)]
     return world.gather(torch.cat(parts), count)
+
+
+def evaluation_batch(method: Method) -> int:
+    """Images at a time: what the config says, or what the device is fastest with."""
+    wanted = method.config.runtime.evaluation_batch
+    return wanted or (CPU_BATCH if method.device.type == "cpu" else GPU_BATCH)
+
+
+def fitting(function: Callable[[Tensor, slice], Tensor], pixels: Tensor, part: slice) -> Tensor:
+    """`function` of a batch, or of its halves where the device has not the memory for it; on the CPU."""
+    try:
+        return function(pixels, part).cpu()
+    except torch.OutOfMemoryError:
+        if len(pixels) == 1:
+            raise
+    half, middle = len(pixels) // 2, part.start + len(pixels) // 2
+    first = fitting(function, pixels[:half], slice(part.start, middle))
+    return torch.cat([first, fitting(function, pixels[half:], slice(middle, part.stop))])

@@ -15,6 +15,7 @@ from dytox import calibration
 from dytox.data import images as image_files
 from dytox.data.inputs import files_in
 from dytox.data.samples import Samples
+from dytox.engine.evaluate import evaluation_batch
 from dytox.errors import UserError
 from dytox.growing import source
 from dytox.learner import ContinualLearner
@@ -58,7 +59,7 @@ def predict(
     classes = choices(learner, task)
     least = 0.0 if error_rate is None else learner.threshold(error_rate)
     named = [pair for each in images for pair in _sources(each)]
-    size, batch, found = learner.size, learner.config.runtime.evaluation_batch, 0
+    size, batch, found = learner.size, evaluation_batch(learner.method), 0
     window = image_files.centre(size, learner.config.data.resize or size)
     for start in range(0, len(named), batch):
         part = named[start : start + batch]
