@@ -125,6 +125,6 @@ def _photo(path: Path, number: int, width: int, height: int) -> Path:
     source = np.random.default_rng(number)
     coarse = Image.fromarray(source.integers(0, 256, (12, 16, 3), dtype=np.uint8))
     smooth = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), dtype=np.float32)
-    grain = source.normal(0, 9, (height, width, 1))
-    Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8)).save(path, quality=90)
+    grain = source.normal(0, 14, (height, width, 1))
+    Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8)).save(path, quality=93)
     return path
