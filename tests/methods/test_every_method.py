@@ -15,12 +15,13 @@ from dytox.methods import registry
 from dytox.models.base import Constant
 
 INCREMENTS = (2, 3, 2)
+SHORTER = {"simple_der": {"method": {"recovery_epochs": 1}}}
 
 
 @pytest.fixture(scope="module", params=sorted({*registry.places(), "replay-resnet", "der-pruned"}))
 def run(request, taught):
     """The learner after the third task, and the diary of all three."""
-    return taught(request.param, increments=INCREMENTS)
+    return taught(request.param, increments=INCREMENTS, **SHORTER.get(request.param, {}))
 
 
 def test_it_learns_in_every_task(run):

@@ -38,11 +38,13 @@ TINY = [
     "runtime.report=false",
 ]
 
+SHORTER = {"bic": ["method.correction.epochs=2"], "simple_der": ["method.recovery_epochs=1"]}
+
 
 def options(name: str) -> list[str]:
     method = registry.find(recipes.compose("digits", method=name).method.name)
     memory = ["memory.size=18", "memory.per_class=null"] if method.uses_memory else []
-    return [*TINY, *memory, *(["method.correction.epochs=2"] if name == "bic" else [])]
+    return [*TINY, *memory, *SHORTER.get(name, [])]
 
 
 class Stopper(Watcher):
