@@ -86,7 +86,7 @@ def test_unknown_key(refused: Refused) -> None:
         ("model.heads=5", "Impossible config: model.dim 64 is not a multiple of model.heads 5."),
         ("training.epochs", "--set 'training.epochs' is not of the form key=value"),
         ("training.epochs=[", "--set 'training.epochs=[': the value is not readable as YAML."),
-        ("data.dataset=mnist", "Unknown dataset 'mnist': there is cifar100, digits, folder."),
+        ("data.dataset=mnist", "Unknown dataset 'mnist': there is cifar100, digits, folder, "),
         ("runtime.device=abacus", "Config key runtime.device: there is no 'abacus' here"),
         ("data.image_size=9", "data.image_size 9 is not a multiple of model.patch_size 2"),
         ("scenario.increments=[5, 6]", "add up to 11 classes, but there are 10"),

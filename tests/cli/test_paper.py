@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dytox.cli.paper import _print
+from dytox.cli.paper import show_table
 from dytox.published.tables import TABLES, table
 
 Program = Callable[..., Any]
@@ -48,7 +48,7 @@ def test_an_unknown_table(refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_fit_80_columns(name: str) -> None:
     file = io.StringIO()
-    _print(Console(file=file, width=80, force_terminal=True, color_system=None), table(name))
+    show_table(Console(file=file, width=80, force_terminal=True, color_system=None), table(name))
     drawn = [line for line in file.getvalue().splitlines() if "─" in line]
     assert drawn
     assert max(map(len, drawn)) <= 80
