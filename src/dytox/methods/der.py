@@ -54,7 +54,7 @@ class Der(ExtractorMethod):
     options: DerOptions
 
     def build(self) -> ExtractorNet:
-        """One extractor, to which each task adds another."""
+        """One extractor, to which each task adds another; with masks, if they shall be sparse."""
         return ExtractorNet(partial(resnet, self.config), masked=self.options.sparsity > 0)
 
     def phases(self, task: Task) -> Sequence[Phase]:

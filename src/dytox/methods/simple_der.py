@@ -11,7 +11,6 @@ stay as they are, bit by bit, while later tasks are learned; there are fewer par
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 from pydantic import Field
@@ -27,8 +26,6 @@ from dytox.engine.schedule import learning_rate
 from dytox.losses import Term, distillation_by_image
 from dytox.models import pruning
 from dytox.models.base import Output
-from dytox.models.build import resnet
-from dytox.models.extractors import ExtractorNet
 
 
 class SimpleDerOptions(Section):
@@ -46,10 +43,6 @@ class SimpleDer(ExtractorMethod):
     summary: ClassVar[str] = "Simple-DER-like: as der, distilled, each extractor pruned by a stand-in rule"
     Options: ClassVar[type[Section]] = SimpleDerOptions
     options: SimpleDerOptions
-
-    def build(self) -> ExtractorNet:
-        """One extractor, to which each task adds another."""
-        return ExtractorNet(partial(resnet, self.config))
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train a new extractor, prune it, let it recover; then the classifier and the memory."""
