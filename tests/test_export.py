@@ -122,7 +122,8 @@ def test_the_consumer_of_the_documentation_works(
     for line, (file, name, value) in zip(done.stdout.splitlines(), expected, strict=True):
         answer, shown = line.rsplit(" ", 1)
         assert answer == f"{file} {name}"
-        assert float(shown.removesuffix("%")) == pytest.approx(100 * value, abs=0.2)  # our resizing is a level beside Pillow
+        # our resizing is at most a level beside Pillow's
+        assert float(shown.removesuffix("%")) == pytest.approx(100 * value, abs=0.2)
 
 
 def test_what_cannot_be_exported(
