@@ -122,7 +122,7 @@ def test_the_consumer_of_the_documentation_works(
     for line, (file, name, value) in zip(done.stdout.splitlines(), expected, strict=True):
         answer, shown = line.rsplit(" ", 1)
         assert answer == f"{file} {name}"
-        # our resizing is at most a level beside Pillow's
+        # torch's resizing is up to two levels beside Pillow's
         assert float(shown.removesuffix("%")) == pytest.approx(100 * value, abs=0.2)
 
 
