@@ -186,7 +186,7 @@ def test_any_part_of_a_safetensors_header_may_be_another(
     try_out(model)
 
 
-@MANY
+@settings(MANY, max_examples=25)
 @given(data=st.data())
 def test_any_value_of_the_history_may_be_another(good: Path, tmp_path: Path, data: st.DataObject) -> None:
     model = shutil.copytree(good, tmp_path / "model", dirs_exist_ok=True)
