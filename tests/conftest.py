@@ -18,7 +18,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from dytox import recipes
-from dytox.config import Config, merge
+from dytox.checking import merge
+from dytox.config import Config
 from dytox.data.samples import Samples
 from dytox.methods import registry
 

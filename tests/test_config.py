@@ -11,7 +11,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import dytox
-from dytox.config import Config, MethodConfig, PhaseConfig, Section, merge, validate
+from dytox.checking import merge, validate
+from dytox.config import Config, MethodConfig, PhaseConfig, Section
 from dytox.errors import UserError
 
 SOURCE = Path(dytox.__file__).parent

@@ -7,14 +7,9 @@ The defaults are the paper's, for CIFAR-100.
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from dytox.errors import UserError, unknown
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Section(BaseModel):
@@ -249,71 +244,3 @@ class Config(Section):
                 f"augment.resized_crop {self.augment.resized_crop}: two shares of the area, rising"
             )
         return self
-
-
-AnySection = TypeVar("AnySection", bound=BaseModel)
-
-
-def validate(schema: type[AnySection], values: Mapping[str, Any], prefix: str = "") -> AnySection:
-    """`values` as a `schema`; what is wrong becomes one sentence with the key's full name."""
-    try:
-        return schema.model_validate(dict(values))
-    except ValidationError as error:
-        raise _explain(schema, error, prefix) from None
-
-
-def _explain(schema: type[BaseModel], error: ValidationError, prefix: str) -> UserError:
-    errors = error.errors(include_url=False)
-    first = errors[0]
-    section, path = _follow(schema, first["loc"])
-    key = prefix + ".".join(path)
-    if first["type"] == "extra_forbidden":
-        return _unknown_key(key, path[-1], list(section.model_fields))
-    if first["type"] == "value_error":  # the message has the keys' full names
-        return UserError(f"Impossible config: {first['ctx']['error']}.")
-    if first["type"] == "model_type":
-        within = ", ".join(section.model_fields)
-        return UserError(f"Config key {key} is a section with the keys {within}, not {first['input']!r}.")
-    here = [each for each in errors if _follow(schema, each["loc"])[1] == path]  # each type it might have
-    wanted = dict.fromkeys(each["msg"].split(" should ")[-1].split(" after ")[0] for each in here)
-    what = " or ".join(wanted).replace(" or be ", " or ")
-    value = here[-1]["input"]
-    named = [
-        name for each in here for name in re.findall(r"'(.+?)'", each.get("ctx", {}).get("expected", ""))
-    ]
-    near = difflib.get_close_matches(value, named, n=1) if isinstance(value, str) else []
-    hint = f": did you mean {near[0]!r}?" if near else "."
-    return UserError(f"Config key {key} should {what}, not {value!r}{hint}")
-
-
-def _unknown_key(key: str, name: str, known: list[str]) -> UserError:
-    section = key.removesuffix(name)
-    if difflib.get_close_matches(name, known):
-        return unknown("config key", key, [section + each for each in known])
-    where = f"the section {section.rstrip('.')}" if section else "a config"
-    return UserError(f"Unknown config key {key!r}: {where} has the keys {', '.join(known)}.")
-
-
-def _follow(schema: type[BaseModel], place: Sequence[str | int]) -> tuple[type[BaseModel], list[str]]:
-    """The section of an error and the names of the keys that lead to it, without positions in a list."""
-    path: list[str] = []
-    for name in map(str, place):
-        path.append(name)
-        annotation = schema.model_fields[name].annotation if name in schema.model_fields else None
-        candidates = [annotation, *getattr(annotation, "__args__", ())]
-        inner = [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
-        if not inner:
-            break
-        schema = inner[0]
-    return schema, path
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `over`, section by section."""
-    merged = dict(base)
-    for key, value in over.items():
-        mine = merged.get(key)
-        merged[key] = (
-            merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
-        )
-    return merged

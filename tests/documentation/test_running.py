@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 
 from dytox import recipes
+from dytox.checking import merge
 from dytox.cli.main import run
-from dytox.config import Config, merge
+from dytox.config import Config
 from dytox.data.samples import Samples
 
 NETWORK = {"patch_size": 4, "dim": 12, "heads": 3, "depth": 1}

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from dytox import recipes
-from dytox.config import Config, merge
+from dytox.checking import merge
+from dytox.config import Config
 from dytox.methods import registry
 from dytox.runs import model_directory
 from dytox.runs.run_directory import RunDirectory

@@ -10,7 +10,8 @@ import pytest
 from safetensors.torch import load_file
 
 from dytox import ContinualLearner, recipes
-from dytox.config import Config, merge
+from dytox.checking import merge
+from dytox.config import Config
 from dytox.data import images
 from dytox.engine.observer import Interrupted
 from dytox.experiments.train import Watcher, resume, train

@@ -30,18 +30,11 @@ def diary(run):
 
 
 @pytest.fixture
-def grown(tiny):
-    """A method in the middle of its last task's training, with its teacher."""
+def grown(midway):
+    """DyTox in the middle of its last task's training, with its teacher."""
 
     def build(increments: list[int], **over) -> DyToxMethod:
-        torch.manual_seed(0)
-        method = DyToxMethod(tiny(**over))
-        for classes in increments[:-1]:
-            method.model.expand(classes)
-        if len(increments) > 1:
-            method.keep_teacher(None)
-        method.model.expand(increments[-1])
-        return method.eval()
+        return midway("dytox", increments, **over)
 
     return build
 

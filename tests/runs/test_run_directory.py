@@ -15,7 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dytox.config import Config, validate
+from dytox.checking import validate
+from dytox.config import Config
 from dytox.errors import UserError
 from dytox.randomness import Position
 from dytox.runs import environment

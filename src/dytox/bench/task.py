@@ -12,7 +12,8 @@ import torch
 
 from dytox.bench.suite import Settings, some_samples
 from dytox.bench.timing import wait
-from dytox.config import Config, merge
+from dytox.checking import merge
+from dytox.config import Config
 from dytox.data.exemplars import Exemplars
 from dytox.data.loader import Loader
 from dytox.data.scenario import Task

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dytox.config import Config, Section, validate
+from dytox.checking import validate
+from dytox.config import Config, Section
 from dytox.errors import UserError
 from dytox.losses import Term, classification, divergence_targets, probabilities
 from dytox.models.base import ContinualModel, Output

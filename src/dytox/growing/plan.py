@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dytox import recipes
-from dytox.config import Config, merge, validate
+from dytox.checking import merge, validate
+from dytox.config import Config
 from dytox.data.folder import default_size
 from dytox.data.held_out import hold_out
 from dytox.data.samples import Samples

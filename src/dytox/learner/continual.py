@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from dytox import calibration, recipes
-from dytox.config import Config, merge
+from dytox.checking import merge
+from dytox.config import Config
 from dytox.data import inputs
 from dytox.data.held_out import hold_out
 from dytox.data.names import check, in_order, tidy

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dytox.config import Config, DataConfig, validate
+from dytox.checking import validate
+from dytox.config import Config, DataConfig
 from dytox.errors import UserError
 from dytox.methods import registry
 from dytox.runs.model_directory import SavedModel

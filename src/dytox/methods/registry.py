@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from importlib.metadata import entry_points
 
-from dytox.config import Config, MethodConfig, merge, validate
+from dytox.checking import merge, validate
+from dytox.config import Config, MethodConfig
 from dytox.engine.method import Method
 from dytox.errors import UserError, unknown
 

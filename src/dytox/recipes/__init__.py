@@ -16,7 +16,8 @@ from typing import Any, cast
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from dytox.config import Config, merge, validate
+from dytox.checking import merge, validate
+from dytox.config import Config
 from dytox.errors import UserError, unknown
 
 

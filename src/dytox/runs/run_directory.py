@@ -15,7 +15,8 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 from torch import Tensor
 
-from dytox.config import Config, validate
+from dytox.checking import validate
+from dytox.config import Config
 from dytox.errors import UserError
 from dytox.randomness import Position
 from dytox.runs import environment, files, locks
