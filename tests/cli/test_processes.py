@@ -95,3 +95,14 @@ def test_an_error_is_said_once(tmp_path):
     assert run.returncode == 2
     assert stderr.count("There is no folder") == 1
     assert "Traceback" not in stderr
+
+
+def test_a_worker_leaves_at_once_when_its_command_has_ended():
+    code = "import atexit, os, sys; atexit.register(os._exit, 9); sys.argv[1:] = ['--version']\n"
+    code += "import dytox.__main__"
+    for environment, expected in (({"TORCHELASTIC_RUN_ID": "a"}, 0), ({}, 9)):
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
+        )
+        assert found.returncode == expected
+        assert found.stdout.startswith("dytox ")

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from dytox.errors import UserError
 
@@ -29,6 +30,16 @@ def let_main_speak() -> None:
     """Where all processes have met one error, the main one says it, and its end is the end of all."""
     if os.environ.get("RANK", "0") != "0":
         time.sleep(PATIENCE)
+
+
+def leave(code: str | int | None) -> NoReturn:
+    """Ends the program. One of several processes ends at once: a thread of gloo's that still asks for the
+    interpreter while that is taken down would abort a process that has done its work."""
+    if is_worker() and not isinstance(code, str):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+    sys.exit(code)
 
 
 def options(named: Mapping[str, object], overrides: Iterable[str] | None) -> list[str]:

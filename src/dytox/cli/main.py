@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -82,4 +81,6 @@ def run() -> None:
     except UserError as error:
         launch.let_main_speak()
         say(console(stderr=True), f"Error: {error}", style="red")
-        sys.exit(2)
+        launch.leave(2)
+    except SystemExit as end:  # how typer ends a command
+        launch.leave(end.code)
