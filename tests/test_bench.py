@@ -121,6 +121,7 @@ def test_the_command(monkeypatch):
     assert row["training_memory"]["plain"] > 0
     assert 0 < found["augmentation"]["augmentation_of_step"] < 1
     assert found["herding"]["kept"] == 20
+    assert found["loading"]["ours"].keys() == {"1", "2"}
     assert sum(found["task"]["parts"].values()) == pytest.approx(1)
     assert sum(found["task"]["phases"].values()) == pytest.approx(1)
     shown = CliRunner().invoke(app, ["bench", "herding", "--quick", "--repeats", "2"])
@@ -129,7 +130,7 @@ def test_the_command(monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["speed"], "Unknown part 'speed'"), (["--tasks", "10,1"], "rising numbers from 1 to 100")],
+    [(["speed"], "part of the benchmark"), (["--tasks", "10,1"], "rising numbers from 1 to 100")],
 )
 def test_what_is_refused(arguments, words):
     result = CliRunner().invoke(app, ["bench", *arguments])

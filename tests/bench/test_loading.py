@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from dytox.bench.loading import measure
+from dytox.bench.loading import of_loading
 
 
 def test_loading_beside_pillow() -> None:
-    found = measure(images=20, width=60, height=48, size=16, workers=(1,), repeats=2).to_json()
+    said: list[str] = []
+    found = of_loading(2, said.append, images=20, width=60, height=48, size=16, workers=(1,))
+    assert said == ["loading large images: Pillow and ours in turn"]
     assert (found["images"], found["width"], found["height"], found["size"]) == (20, 60, 48, 16)
-    for speed in (found["pillow_decode"], found["pillow_crop"], found["ours"][1]):
-        assert 0 < speed["least"] <= speed["median"] <= speed["most"]
-    assert found["per_core"][1] == found["ours"][1]["median"]
-    assert found["share_of_decoding"][1] == pytest.approx(
-        found["per_core"][1] / found["pillow_decode"]["median"]
-    )
+    for each in (found["decoding"], found["plain"], found["ours"]["1"]):
+        assert 0 < each["low"] <= each["median"] <= each["high"]
+    ratio = found["ours"]["1"]["per_second"] / found["decoding"]["per_second"]
+    assert found["share_of_decoding"]["1"] == pytest.approx(ratio)
     assert 0.5 < found["kilobytes"] < 10
     json.dumps(found)

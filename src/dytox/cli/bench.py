@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dytox.cli.options import FIRST, MEASURE, JsonOption
 from dytox.cli.output import console, say, table
-from dytox.errors import UserError
+from dytox.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from dytox.bench.suite import Settings
     from dytox.config import Config
 
 QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's profiler talks to itself
-PARTS = ("model", "augmentation", "herding", "task")
-
+PARTS = ("model", "augmentation", "herding", "loading", "task")
 
 PartArgument = Annotated[
     list[str] | None,
@@ -62,62 +63,62 @@ def bench(
     wanted = part or list(PARTS)
     for each in wanted:
         if each not in PARTS:
-            raise UserError(f"Unknown part {each!r} of the benchmark: it has {', '.join(PARTS)}.")
+            raise unknown("part of the benchmark", each, PARTS)
     numbers = _numbers(tasks)
     for name, level in QUIET.items():
         os.environ.setdefault(name, level)
 
     from dytox.bench import suite  # torch is slow to import
-    from dytox.bench.task import of_task
     from dytox.learner.classifier import device as found_device
     from dytox.runs import environment
 
     full, short = _configs(quick, compiled, device)
     settings = suite.Settings(numbers, batch, repeats, found_device(full))
-    progress = console(stderr=True)
-
-    def tell(sentence: str) -> None:
-        say(progress, sentence, style="dim")
-
     found: dict[str, Any] = {
         "format": 1,
         "environment": environment.describe(),
         "device": str(settings.device),
         "settings": {"tasks": list(numbers), "batch": batch, "repeats": repeats, "compile": compiled},
+        **{
+            name: measure()
+            for name, measure in _measures(full, short, settings, quick).items()
+            if name in wanted
+        },
     }
-    if "model" in wanted:
-        found["model"] = suite.of_model(full, settings, tell)
-    if "augmentation" in wanted:
-        found["augmentation"] = suite.of_augmentation(short, settings, tell)
-    if "herding" in wanted:
-        small = {"classes": 2, "images": 30, "dim": 8} if quick else {}
-        found["herding"] = suite.of_herding(settings, tell, **small)
-    if "task" in wanted:
-        found["task"] = of_task(short, settings, tell, each=20 if quick else 500)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
         show(found)
 
 
+def _measures(
+    full: Config, short: Config, settings: Settings, quick: bool
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """How each part is measured."""
+    from dytox.bench import loading, suite
+    from dytox.bench.task import of_task
+
+    progress = console(stderr=True)
+
+    def tell(sentence: str) -> None:
+        say(progress, sentence, style="dim")
+
+    few = {"classes": 2, "images": 30, "dim": 8} if quick else {}
+    small: dict[str, Any] = {"images": 8, "width": 60, "height": 48, "size": 16} if quick else {}
+    return {
+        "model": lambda: suite.of_model(full, settings, tell),
+        "augmentation": lambda: suite.of_augmentation(short, settings, tell),
+        "herding": lambda: suite.of_herding(settings, tell, **few),
+        "loading": lambda: loading.of_loading(settings.repeats, tell, **small),
+        "task": lambda: of_task(short, settings, tell, each=20 if quick else 500),
+    }
+
+
 def show(found: dict[str, Any]) -> None:
     """The figures for people: medians, and the quarters around them as a share."""
     to = console()
     if "model" in found:
-        model = found["model"]
-        columns = ["Tasks", "plain img/s", "ours img/s", "ratio"]
-        say(to, "Evaluation, ± half the spread of the middle half of the times", style="bold")
-        rows = [[*_row(row, "evaluation"), f"{row['share_of_products']:.0%}"] for row in model["rows"]]
-        table(to, [*columns, "of the products' speed"], rows)
-        say(to, "Training step with teacher, and the memory it takes", style="bold")
-        rows = [[*_row(row, "training"), *_megabytes(row)] for row in model["rows"]]
-        table(to, [*columns, "plain MB", "ours MB"], rows)
-        say(to, f"Products of the model's shapes: {model['products_per_second'] / 1e9:.1f} GFLOP/s, fp32.")
-        if "evaluation_cost_of_a_task" in model:
-            cost, left = model["evaluation_cost_of_a_task"], model["evaluation_at_most_of_at_fewest"]
-            say(
-                to, f"A task more costs {cost:.2%} of evaluation; at the most tasks it is {left:.2f} as fast."
-            )
+        _show_model(found["model"])
     if "augmentation" in found:
         each = found["augmentation"]
         say(to, _beside("Augmentation", "images/s", each))
@@ -129,11 +130,32 @@ def show(found: dict[str, Any]) -> None:
     if "herding" in found:
         each = found["herding"]
         say(to, _beside(f"Herding {each['kept']} of {each['images']:,} images", "classes/s", each))
+    if "loading" in found:
+        each = found["loading"]
+        say(to, f"Photographs of {each['width']} x {each['height']} pixels to {each['size']}, images/s:")
+        ours = [(f"{count} of our workers", each["ours"][count]) for count in each["ours"]]
+        ways = [("decoding alone", each["decoding"]), ("Pillow", each["plain"]), *ours]
+        table(to, ["By", "images/s"], [(by, f"{speed['per_second']:,.0f}") for by, speed in ways])
     if "task" in found:
         each = found["task"]
         say(to, f"A task of cifar100-10-short: {each['seconds']:.0f} s, {each['computing']:.1%} computing")
         table(to, ["Part", "share"], [(part, f"{share:.1%}") for part, share in each["parts"].items()])
         table(to, ["Phase", "share"], [(phase, f"{share:.1%}") for phase, share in each["phases"].items()])
+
+
+def _show_model(model: dict[str, Any]) -> None:
+    to = console()
+    columns = ["Tasks", "plain img/s", "ours img/s", "ratio"]
+    say(to, "Evaluation, ± half the spread of the middle half of the times", style="bold")
+    rows = [[*_row(row, "evaluation"), f"{row['share_of_products']:.0%}"] for row in model["rows"]]
+    table(to, [*columns, "of the products' speed"], rows)
+    say(to, "Training step with teacher, and the memory it takes", style="bold")
+    rows = [[*_row(row, "training"), *_megabytes(row)] for row in model["rows"]]
+    table(to, [*columns, "plain MB", "ours MB"], rows)
+    say(to, f"Products of the model's shapes: {model['products_per_second'] / 1e9:.1f} GFLOP/s, fp32.")
+    if "evaluation_cost_of_a_task" in model:
+        cost, left = model["evaluation_cost_of_a_task"], model["evaluation_at_most_of_at_fewest"]
+        say(to, f"A task more costs {cost:.2%} of evaluation; at the most tasks it is {left:.2f} as fast.")
 
 
 def _row(row: dict[str, Any], key: str) -> list[str]:

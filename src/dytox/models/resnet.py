@@ -113,7 +113,7 @@ class ResNet(nn.Module):
                 nn.init.zeros_(module.bn2.weight)
 
     def forward(self, images: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        x, maps = self.stem(images), []
+        x, maps = self.stem(images.contiguous(memory_format=torch.channels_last)), []  # faster on CPUs
         for stage in self.stages:
             x = stage(x)
             maps.append(x)  # (batch, channels, height, width)
