@@ -20,6 +20,7 @@ from dytox.engine.observer import Interrupted
 from dytox.engine.phase import Phase, Training
 from dytox.experiments.train import Watcher
 from dytox.metrics import Step
+from dytox.report.text import plural
 from dytox.runs.run_directory import RunDirectory
 
 SILENCE = 30.0  # seconds between plain lines within a phase
@@ -80,7 +81,8 @@ class Progress(Watcher):
     def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
         """Says where the run is."""
         self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` goes on"
-        self._say(f"{len(tasks.class_names)} classes in {len(tasks)} tasks, run in {run.path}")
+        classes, count = plural(len(tasks.class_names), "class", "classes"), plural(len(tasks), "task")
+        self._say(f"{classes} in {count}, run in {run.path}")
         self.bars.update(self.run_bar, total=len(tasks))
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
