@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs torture wheel clean
+.PHONY: demo test lint docs torture evidence wheel clean
 
 demo: $(READY) ## Two methods learn ten digits in five tasks; ends with a table of both
 	rm -rf runs/demo
@@ -24,6 +24,9 @@ docs: $(READY) ## docs/reference/ anew, from the code
 
 torture: $(READY) ## Kills a run hundreds of times and compares it with one left in peace
 	OMP_NUM_THREADS=1 $(BIN)/python tools/torture.py --kills 300
+
+evidence: $(READY) ## Runs a part of results/ again and compares; DATA=DIR holds cifar-100-python
+	$(BIN)/python tools/evidence.py $(DATA)
 
 wheel: $(READY) ## Wheel and sdist in dist/, tried in a new environment
 	$(BIN)/python tools/packaged.py

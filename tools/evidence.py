@@ -1,0 +1,84 @@
+"""`make evidence`: runs a part of `results/` again and says whether it comes out within the recorded spread.
+
+Ten minutes on two cores. The runs on CIFAR-100 need its folder: `make evidence DATA=DIR`.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dytox.experiments.train import Watcher, train
+from dytox.recipes import compose
+
+RESULTS = Path(__file__).parent.parent / "results"
+LEAST = 3.0  # points: what other roundings on another machine may do to a run
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A recipe with a method, of which the first tasks are run again with seed 0."""
+
+    recipe: str
+    method: str
+    classes: int  # of the tasks that are run
+    needs_data: bool = False
+
+
+CLAIMS = [
+    Claim("digits", "dytox", 10),
+    Claim("digits", "replay", 10),
+    Claim("cifar20-5-short", "dytox", 8, needs_data=True),
+    Claim("cifar20-5-short", "replay", 8, needs_data=True),
+]
+
+
+def average(metrics: dict[str, Any], tasks: int) -> float:
+    """Of the accuracy after each of the first tasks."""
+    return statistics.mean(step["top1"] for step in metrics["steps"][:tasks])
+
+
+def recorded(claim: Claim, tasks: int) -> tuple[float, float]:
+    """The mean over the recorded seeds, and how far from it a run may be: twice their standard deviation."""
+    paths = sorted((RESULTS / claim.recipe).glob(f"{claim.method}-seed-*.json"))
+    if not paths:
+        sys.exit(f"results/{claim.recipe} has no {claim.method}-seed-*.json to compare with.")
+    found = [average(json.loads(path.read_text()), tasks) for path in paths]
+    spread = statistics.stdev(found) if len(found) > 1 else 0.0
+    return statistics.mean(found), max(2 * spread, LEAST)
+
+
+def main(data: str | None) -> int:
+    """Prints a line a claim; 1 where one is outside."""
+    failed = False
+    for claim in CLAIMS:
+        name = f"{claim.recipe}, {claim.method}"
+        if claim.needs_data and not data:
+            print(f"{name}: not run, as no folder of the data was given (make evidence DATA=DIR)")
+            continue
+        overrides = [
+            f"scenario.classes={claim.classes}",
+            *([f"data.root={data}"] if claim.needs_data else []),
+        ]
+        config = compose(claim.recipe, method=claim.method, overrides=overrides)
+        with tempfile.TemporaryDirectory() as folder:
+            metrics = train(config, Path(folder) / "run", Watcher())
+        tasks = len(metrics["steps"])
+        found, (wanted, margin) = average(metrics, tasks), recorded(claim, tasks)
+        inside = abs(found - wanted) <= margin
+        failed |= not inside
+        verdict = "as recorded" if inside else "NOT AS RECORDED"
+        print(
+            f"{name}: Avg over {tasks} tasks {found:.1f}, recorded {wanted:.1f} ± {margin:.1f}: {verdict}",
+            flush=True,
+        )
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else None))
