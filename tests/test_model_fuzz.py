@@ -29,7 +29,7 @@ from dytox.runs import sealed, tensor_file
 
 KIND = "dytox model"
 MANY = settings(
-    max_examples=100,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -186,7 +186,7 @@ def test_any_part_of_a_safetensors_header_may_be_another(
     try_out(model)
 
 
-@settings(MANY, max_examples=25)
+@settings(MANY, max_examples=30)
 @given(data=st.data())
 def test_any_value_of_the_history_may_be_another(good: Path, tmp_path: Path, data: st.DataObject) -> None:
     model = shutil.copytree(good, tmp_path / "model", dirs_exist_ok=True)

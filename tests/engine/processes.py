@@ -1,13 +1,38 @@
-"""Runs tiny benchmarks in one process of several; used by test_processes.py."""
+"""Runs tiny benchmarks in several processes, forked from one that has imported all they need."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import random
+import socket
 import sys
 from pathlib import Path
 
+import torch.multiprocessing as mp
+
 HERE = str(Path(__file__).parent)
+NEEDED = ["torch", "torch._dynamo", "dytox.experiments.train", "dytox.recipes"]  # seconds to import
+
+
+def start(size: int, variants: dict[str, list[str]], folder: Path) -> mp.ProcessContext:
+    """A world of `size` that runs all variants; `join` it."""
+    multiprocessing.set_forkserver_preload(NEEDED)
+    arguments = (size, free_port(), variants, str(folder))
+    return mp.start_processes(main, args=arguments, nprocs=size, join=False, start_method="forkserver")
+
+
+def free_port() -> int:
+    """Below those that connections get by themselves: nothing else takes it before it is used."""
+    for port in random.SystemRandom().sample(range(15000, 32000), 100):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")
 
 
 def main(rank: int, size: int, port: int, variants: dict[str, list[str]], folder: str) -> None:

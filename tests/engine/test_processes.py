@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 
 from dytox import ContinualLearner
 
@@ -18,7 +16,7 @@ import processes
 
 TINY = [
     "scenario.classes=4",
-    "data.test_share=0.5",
+    "data.test_share=0.7",
     "model.dim=16",
     "model.heads=2",
     "model.depth=1",
@@ -49,20 +47,15 @@ VARIANTS = {
 SIZES = (1, 2, 4)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> dict[int, Path]:
     """A folder of runs for each number of processes."""
     folders = {}
     for size in SIZES:
         folders[size] = tmp_path_factory.mktemp(f"world-{size}")
-        arguments = (size, free_port(), VARIANTS, str(folders[size]))
-        mp.start_processes(processes.main, args=arguments, nprocs=size, start_method="spawn")
+        world = processes.start(size, VARIANTS, folders[size])
+        while not world.join():
+            pass
     return folders
 
 

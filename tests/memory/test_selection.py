@@ -119,9 +119,10 @@ def test_many_classes_at_once_are_herded_as_one_by_one(monkeypatch, values):
     together = selected("herding", classes, 12, source())
     for order, features in zip(together, classes, strict=True):
         wanted, mean, chosen = normalize(features.double()), normalize(features.double()).mean(dim=0), []
+        moved = torch.zeros(6).double()
         for turn in range(1, 400):  # the definition, a turn at a time
-            moved = sum((wanted[place] for place in chosen), torch.zeros(6).double())
             best = int(((mean * turn - moved) @ wanted.T).argmax())
+            moved = moved + wanted[best]
             chosen.append(best)
         first = list(dict.fromkeys(chosen))[:12]
         assert order.tolist()[: len(first)] == first

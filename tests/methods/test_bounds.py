@@ -13,7 +13,7 @@ from dytox.methods import registry
 EASY = {
     "augment": {"pad": 0},
     "model": {"drop_path": 0.0},
-    "training": {"epochs": 25, "batch": 10, "lr": 4e-3},
+    "training": {"epochs": 15, "batch": 10, "lr": 4e-3},
 }
 
 

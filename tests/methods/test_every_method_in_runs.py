@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 
 from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted
@@ -65,17 +63,12 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     """All methods in one go, in one process and in two."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
     variants = {name: [f"--method={name}", *options(name)] for name in METHODS}
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
-    context = mp.start_processes(
-        processes.main, args=(2, port, variants, str(two)), nprocs=2, join=False, start_method="spawn"
-    )
+    world = processes.start(2, variants, two)
     for name in METHODS:
         watcher = Stopper()
         train(recipes.compose("digits", method=name, overrides=options(name)), one / name, watcher)
         (one / f"{name}.steps").write_text(str(watcher.steps))
-    while not context.join():
+    while not world.join():
         pass
     return {"one": one, "two": two}
 

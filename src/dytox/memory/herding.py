@@ -38,25 +38,25 @@ def _herd(classes: Sequence[Tensor], count: int) -> list[Tensor]:
 def _turns(normed: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
     """The turn in which each image first won (classes, n), until `wanted` (classes,) have."""
     mean = normed.sum(dim=1) / sizes[:, None]
-    won = torch.full(normed.shape[:2], NEVER)
+    whole = torch.full(normed.shape[:2], NEVER)
     padding = torch.arange(normed.shape[1]) >= sizes[:, None]
     limits = (10 * sizes).clamp(min=1000)  # by the class: one order, whatever the count
     alive = torch.arange(len(normed))  # the classes that are not done
-    target, turn = mean.clone(), 0
+    won, rows, target, turn = whole.clone(), alive, mean.clone(), 0
     while len(alive):
+        turned = normed.transpose(1, 2)
         for _ in range(CHECK):
-            scores = torch.bmm(target[:, None], normed.transpose(1, 2)).squeeze(1)  # (classes, n)
+            scores = torch.bmm(target[:, None], turned).squeeze(1)  # (classes, n)
             best = scores.masked_fill_(padding, -torch.inf).argmax(dim=1)
-            earlier = won[alive, best]
-            first = (earlier == NEVER) & (turn < limits[alive])
-            won[alive, best] = torch.where(first, turn, earlier)
-            target += mean - normed[torch.arange(len(best)), best]
+            won[rows, best] = won[rows, best].clamp_(max=turn)
+            target += mean - normed[rows, best]
             turn += 1
-        left = ((won[alive] < NEVER).sum(dim=1) < wanted[alive]) & (turn < limits[alive])
+        left = ((won < NEVER).sum(dim=1) < wanted[alive]) & (turn < limits[alive])
         if not left.all():
-            normed, mean, target, padding = (each[left] for each in (normed, mean, target, padding))
-            alive = alive[left]
-    return won
+            whole[alive] = won
+            won, normed, mean, target, padding = (each[left] for each in (won, normed, mean, target, padding))
+            alive, rows = alive[left], rows[: len(won)]
+    return whole.masked_fill_(whole >= limits[:, None], NEVER)  # those that won past their limit
 
 
 def _order(won: Tensor, features: Tensor, count: int) -> Tensor:

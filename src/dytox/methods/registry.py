@@ -35,10 +35,9 @@ def places() -> dict[str, str]:
 
 def find(name: str) -> type[Method]:
     """The method of this name."""
-    known = places()
-    place = name if ":" in name else known.get(name)
+    place = name if ":" in name else BUILT_IN.get(name) or places().get(name)
     if place is None:
-        raise unknown("method", name, known)
+        raise unknown("method", name, places())
     module_name, _, class_name = place.partition(":")
     try:
         method = getattr(importlib.import_module(module_name), class_name)
