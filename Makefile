@@ -12,7 +12,7 @@ demo: $(READY) ## Two methods learn ten digits in five tasks; ends with a table 
 	$(BIN)/dytox report runs/demo/dytox runs/demo/replay
 
 test: $(READY) ## The whole test suite, with coverage
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check src tests tools examples

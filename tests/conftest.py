@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 IN_MEMORY = Path("/dev/shm")  # what is flushed to a disk costs milliseconds each time, and again when it goes
 if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
-if sys.gettrace() is not None:
+if sys.gettrace() is not None and "PYTEST_XDIST_WORKER" in os.environ:
     sys.path.insert(0, str(Path(__file__).parent))
     import untraced
 

@@ -51,11 +51,21 @@ def photos(made: Callable[..., Samples]) -> Photos:
     return photos
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves a copy of its model and photos for the others."""
+    return tmp_path_factory.mktemp("learned") / "all"
+
+
 @pytest.fixture
-def taught(dytox: Program, photos: Photos) -> Path:
+def taught(dytox: Program, photos: Photos, learned: Path) -> Path:
     """A model of two tasks."""
-    assert dytox("learn", "model", photos("one", 0, 3), *OPTIONS).code == 0
-    assert dytox("learn", "model", photos("two", 3, 5)).code == 0
+    if learned.exists():
+        shutil.copytree(learned, ".", dirs_exist_ok=True)
+    else:
+        assert dytox("learn", "model", photos("one", 0, 3), *OPTIONS).code == 0
+        assert dytox("learn", "model", photos("two", 3, 5)).code == 0
+        shutil.copytree(".", learned)
     return Path("model")
 
 
