@@ -16,6 +16,7 @@ from dytox.recipes import compose
 from dytox.runs.run_directory import RunDirectory
 
 TINY = [
+    "runtime.report=false",  # pictures take seconds
     "runtime.precision=fp64",  # so that figures are the same for any number of processes
     "scenario.classes=4",
     "model.dim=16",

@@ -74,7 +74,7 @@ def test_config_comes_back(run: RunDirectory) -> None:
     assert "&" not in text
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(values=st.dictionaries(st.text(), nested))
 def test_any_values_come_back(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]) -> None:
     path = tmp_path_factory.getbasetemp() / "config.yaml"
