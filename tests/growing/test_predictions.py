@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
+from dytox.config import Config
+from dytox.data.samples import Samples
 from dytox.errors import UserError
 from dytox.growing.description import describe
 from dytox.growing.measure import Row
@@ -124,6 +126,22 @@ def test_a_description_of_a_model(learner: ContinualLearner, model: Path, photos
     assert found.held_out_images == 20
     assert all(task.learned for task in found.tasks)
     assert found.bytes > 10_000
+
+
+def test_an_extractor_counts_as_its_task_s_own(
+    tiny: Callable[..., Config], made: Callable[..., Samples], tmp_path: Path
+) -> None:
+    learner = ContinualLearner(tiny("der", training={"epochs": 1}, finetuning={"epochs": 1}))
+    for first in (0, 2):
+        samples = made(first, first + 2, each=4)
+        learner.learn(samples.images, samples.labels)
+    learner.save(tmp_path / "model")
+    extractors = learner.method.model.extractors
+    sizes = [sum(value.nbytes for value in each.state_dict().values()) for each in extractors]
+    rows = 4 * 2 * (2 * 64)  # of its classes, over the features of both extractors
+    assert [task.weight_bytes for task in describe(tmp_path / "model").tasks] == [
+        size + rows for size in sizes
+    ]
 
 
 def test_grey_and_transparent_images_are_images(learner: ContinualLearner, tmp_path: Path) -> None:

@@ -79,8 +79,10 @@ def _own_bytes(learner: ContinualLearner, index: int) -> int:
     """The weights of one task, by the names under which a model keeps a list of them, one a task."""
     if len(learner.method.model.increments) != len(learner.increments):
         return 0
-    own = (f"task_tokens.{index}", f"tasks.{index}.")
+    own = [f"{many}.{index}." for many in ("task_tokens", "tasks", "extractors")]
     tensors = learner.method.model.state_dict().items()
     return sum(
-        each.numel() * each.element_size() for name, each in tensors if any(part in name for part in own)
+        each.numel() * each.element_size()
+        for name, each in tensors
+        if any(part in f"{name}." for part in own)
     )
