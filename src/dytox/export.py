@@ -49,7 +49,11 @@ def write(learner: ContinualLearner, out: Path) -> None:
         raise UserError(f"{out} should end in .onnx, or in .pt2 for torch.export.")
     if not learner.classes_:
         raise UserError("This model has learned no class yet: there is nothing to export.")
-    files.write(out, (make(learner) for make in [writers[out.suffix]]))  # once it can be written
+
+    def content() -> Iterator[bytes]:  # made once the place is known to be writable
+        yield writers[out.suffix](learner)
+
+    files.write(out, content())
 
 
 def metadata(learner: ContinualLearner) -> dict[str, str]:
