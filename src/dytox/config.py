@@ -187,7 +187,7 @@ class MethodConfig(BaseModel):
 
 
 class RuntimeConfig(Section):
-    """Where and how it is computed; no effect on what is computed."""
+    """Where and how it is computed; but for the precision, no effect on what is computed."""
 
     device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
     precision: Literal["fp64", "fp32", "bf16", "fp16"] = "fp32"  # bf16, fp16: mixed, the weights stay fp32
@@ -219,6 +219,11 @@ class Config(Section):
     finetuning: PhaseConfig = PhaseConfig(epochs=20, lr=5e-5)
     sam: SamConfig = SamConfig()
     runtime: RuntimeConfig = RuntimeConfig()
+
+    def decisive(self) -> dict[str, Any]:
+        """What decides the result: not where the data lie, and of the runtime the precision alone."""
+        values = self.model_dump(exclude={"data": {"root"}, "runtime": True})
+        return {**values, "runtime": {"precision": self.runtime.precision}}
 
     @model_validator(mode="after")
     def _possible(self) -> Config:

@@ -10,6 +10,10 @@ class UserError(Exception):
     """Something the user can mend; the message says what, where, and what would be right."""
 
 
+class Lost(UserError):
+    """Another process of the run is gone; which, and why, is not known here."""
+
+
 def unknown(kind: str, name: object, known: Iterable[object]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
     names = sorted(str(each) for each in known)

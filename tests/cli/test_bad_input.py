@@ -225,7 +225,7 @@ def test_the_model_of_the_last_finished_task_survives(
     run = tmp_path / "run"
     sentence = refused("train", "digits", *tiny, "--set", "finetuning.lr=1e30", "--out", run)
     assert "at step 2 of epoch 1 of phase 'finetune' of task 2" in sentence
-    assert "a smaller learning rate than 1e+30 may help" in sentence
+    assert "begin a new run with a smaller learning rate than 1e+30" in sentence
     learner = ContinualLearner.load(run / "model")
     assert learner.classes_ == ["0", "1"]
     scores = learner.predict_proba(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
@@ -258,7 +258,7 @@ def test_a_folder_that_holds_a_run_already(refused: Refused, tiny: list[str], dy
     Path("many").mkdir()
     Path("seed-1").rename("many/seed-1")
     sentence = refused("train", "digits", *tiny, "--seeds", "0,1", "--out", "many")
-    assert sentence.startswith("many/seed-1 already holds a run")
+    assert sentence.startswith("many/seed-1 holds a run of another config (seed 0, wanted 1)")
     assert not Path("many/seed-0").exists()  # refused before the first run, not after it
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -123,7 +124,8 @@ def test_train_takes_a_new_folder_each_time(dytox: Program, tiny: list[str]) -> 
 
 
 def test_seeds_and_orders_run_several_and_give_mean_and_deviation(dytox: Program, tiny: list[str]) -> None:
-    outcome = dytox("train", "digits", *tiny, "--seeds", "0,1", "--orders", "1,2", "--out", "many")
+    command = ["train", "digits", *tiny, "--seeds", "0,1", "--orders", "1,2", "--out", "many"]
+    outcome = dytox(*command)
     assert outcome.code == 0
     names = [f"seed-{seed}-order-{order}" for seed in (0, 1) for order in (1, 2)]
     assert sorted(path.name for path in Path("many").iterdir()) == names
@@ -137,6 +139,11 @@ def test_seeds_and_orders_run_several_and_give_mean_and_deviation(dytox: Program
     for name in names:
         assert f"{name} (dytox)" in outcome.out
     assert len({json.dumps(each["accuracy_matrix"]) for each in found.values()}) == 4
+    shutil.rmtree(Path("many") / names[2])
+    again = dytox(*command)  # goes on with what is missing
+    assert again.code == 0
+    assert again.out.count("run in many/") == 1
+    assert metrics(Path("many") / names[2])["accuracy_matrix"] == found[names[2]]["accuracy_matrix"]
 
 
 def test_one_seed_needs_no_folder_of_its_own(dytox: Program, tiny: list[str]) -> None:

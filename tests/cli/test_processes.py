@@ -63,7 +63,7 @@ def test_a_process_dies_and_the_run_is_resumed_in_one(tmp_path, undisturbed):
     run = start(tmp_path / "run")
     os.kill(worker_of(run), signal.SIGKILL)
     _, stderr = run.communicate(timeout=120)
-    assert run.returncode == 2
+    assert run.returncode == 2, stderr
     assert f"died (SIGKILL): `dytox resume {tmp_path / 'run'} --processes 2` goes on" in stderr
     assert "Traceback" not in stderr
     found = experiments.resume(tmp_path / "run", experiments.Watcher())
@@ -93,7 +93,7 @@ def test_an_error_is_said_once(tmp_path):
     missing = tmp_path / "nothing"
     run = dytox("train", "cifar100-10", "--data", missing, "--processes", 2, "--out", tmp_path / "run")
     _, stderr = run.communicate(timeout=120)
-    assert run.returncode == 2
+    assert run.returncode == 2, stderr
     assert stderr.count("There is no folder") == 1
     assert "Traceback" not in stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -11,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from dytox.errors import UserError
+from dytox.errors import Lost, UserError
 
-PATIENCE = 5.0  # seconds
+AGAIN = "the same command goes on"
+LAUNCHED = "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started
 
 
 def is_worker() -> bool:
@@ -26,10 +28,14 @@ def is_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
-def let_main_speak() -> None:
-    """Where all processes have met one error, the main one says it, and its end is the end of all."""
-    if os.environ.get("RANK", "0") != "0":
-        time.sleep(PATIENCE)
+def hand_over(error: UserError) -> bool:
+    """Leaves an error to the process that started this one, if that was `launch`, which says it once."""
+    if not is_worker() or LAUNCHED not in os.environ:
+        return False
+    if not isinstance(error, Lost):  # whoever is gone has the reason
+        content = json.dumps({"message": str(error), "timestamp": int(time.time())})
+        Path(os.environ["TORCHELASTIC_ERROR_FILE"]).write_text(content, encoding="utf-8")
+    return True
 
 
 def leave(code: str | int | None) -> NoReturn:
@@ -48,12 +54,16 @@ def options(named: Mapping[str, object], overrides: Iterable[str] | None) -> lis
     return found + [part for each in overrides or [] for part in ("--set", each)]
 
 
-def launch(arguments: list[str], *, processes: int, max_restarts: int, run: Path) -> None:
-    """Runs `dytox` with these arguments in so many processes, and leaves with their exit code."""
+def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: str) -> None:
+    """Runs `dytox` with these arguments in so many processes, and leaves with their exit code.
+
+    `goes_on` says how to go on if one of them dies.
+    """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    os.environ[LAUNCHED] = "1"
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
     config = LaunchConfig(
         min_nodes=1,
@@ -72,9 +82,12 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, run: Path
     except SignalException:
         sys.exit(130)
     except ChildFailedError as error:
-        killed = [(rank, each) for rank, each in error.failures.items() if each.exitcode == -signal.SIGKILL]
-        rank, failure = killed[0] if killed else error.get_first_failure()
+        failures = sorted(error.failures.items(), key=lambda each: each[1].timestamp)
+        killed = [(rank, each) for rank, each in failures if each.exitcode == -signal.SIGKILL]
+        said = [str(each.message) for _, each in failures if each.error_file_data.get("timestamp")]
+        rank, failure = killed[0] if killed else failures[0]
+        if said and not killed:
+            raise UserError(said[0]) from None
         if failure.exitcode > 0:  # it has said why
             sys.exit(failure.exitcode)
-        mend = f"`dytox resume {run} --processes {processes}` goes on" if run.exists() else "start it again"
-        raise UserError(f"Process {rank} of {processes} died ({failure.signal_name()}): {mend}.") from None
+        raise UserError(f"Process {rank} of {processes} died ({failure.signal_name()}): {goes_on}.") from None

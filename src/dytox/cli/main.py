@@ -79,8 +79,8 @@ def run() -> None:
     try:
         app(prog_name="dytox")
     except UserError as error:
-        launch.let_main_speak()
-        say(console(stderr=True), f"Error: {error}", style="red")
+        if not launch.hand_over(error):
+            say(console(stderr=True), f"Error: {error}", style="red")
         launch.leave(2)
     except SystemExit as end:  # how typer ends a command
         launch.leave(end.code)

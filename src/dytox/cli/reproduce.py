@@ -84,7 +84,7 @@ def reproduce(
     if processes > 1:
         named = {"--scale": scale, "--out": folder, "--data": data, "--order": order, "--seeds": seeds}
         command = ["reproduce", table, *launch.options(named, overrides)]
-        launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
+        launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=launch.AGAIN)
     else:
         _reproduce(plan, runs, missing, folder, small=scale != "paper")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,30 +97,39 @@ def train(
     }
     first = next(iter(configs.values()))
     folder = out or _fresh(Path("runs") / f"{first.recipe}-{method.rpartition(':')[2]}")
-    if not launch.is_worker():
-        _refuse_old(folder / name for name in configs)
+    several = len(configs) > 1
+    if not several and not launch.is_worker() and (folder / "config.yaml").exists():
+        raise UserError(f"{folder} already holds a run: `dytox resume` it, or take another --out.")
     if processes > 1:
         named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
         command = ["train", recipe, *launch.options(named, overrides)]
-        launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
+        goes_on = f"the same command with --out {folder} goes on" if several else _resumed(folder, processes)
+        launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)
     else:
         _train(configs, folder)
 
 
-def _refuse_old(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if (path / "config.yaml").exists():
-            raise UserError(f"{path} already holds a run: `dytox resume` it, or take another --out.")
+def _resumed(run: Path, processes: int) -> str:
+    return f"`dytox resume {run} --processes {processes}` goes on"
 
 
 def _train(configs: Mapping[str, Config], folder: Path) -> None:
     """A run for each config, in the folder's folder of its name."""
     from dytox.cli.tables import compare, spread
     from dytox.engine.distributed import connected
+    from dytox.experiments import series
+    from dytox.methods.registry import complete
 
     with connected() as world:
         folder = Path(world.agree(str(folder)))
-        found = [(folder / name, run_one(config, folder / name, world)) for name, config in configs.items()]
+        if len(configs) == 1:
+            found = [(folder, run_one(next(iter(configs.values())), folder, world))]
+        else:  # those that are done are not run again, and one that was cut off goes on
+            runs = {folder / name: complete(config) for name, config in configs.items()}
+            for path, config in runs.items():
+                series.state_of(config, path)  # refused before the first is run
+            runner = partial(run_one, world=world)
+            found = [(path, series.outcome(config, path, runner, world)) for path, config in runs.items()]
     if world.main:
         compare(console(), found)
         if len(found) > 1:
@@ -136,7 +146,8 @@ def resume(
     Example: dytox resume runs/digits-dytox
     """
     if processes > 1:
-        launch.launch(["resume", str(run)], processes=processes, max_restarts=max_restarts, run=run)
+        goes_on = _resumed(run, processes)
+        launch.launch(["resume", str(run)], processes=processes, max_restarts=max_restarts, goes_on=goes_on)
         return
 
     from dytox.cli.tables import compare

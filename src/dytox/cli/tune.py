@@ -62,7 +62,7 @@ def tune(
         options = launch.options({"--method": method, "--out": folder, "--data": data}, overrides)
         grids = [part for each in grid or [] for part in ("--grid", each)]
         command = ["tune", recipe, *grids, *options]
-        launch.launch(command, processes=processes, max_restarts=max_restarts, run=folder)
+        launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=launch.AGAIN)
     else:
         _tune(recipe, method, chosen, folder, overrides or [], root(data))
 
@@ -102,7 +102,8 @@ def _tune(
     ]
     table(shown, [*grid, "avg", "last"], rows)
     say(shown, f"{folder / 'tune.csv'}")
-    say(shown, f"Best: {' '.join(f'--set {change}' for change in trials[0].changes)}")
+    if trials[0].avg is not None:
+        say(shown, f"Best: {' '.join(f'--set {change}' for change in trials[0].changes)}")
 
 
 def _write(folder: Path, trials: Sequence[Trial]) -> None:

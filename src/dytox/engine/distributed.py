@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # not in its stub
 
-from dytox.errors import UserError
+from dytox.errors import Lost
 
 TIMEOUT = timedelta(minutes=30)
 LOST = ("gloo", "nccl", "connection", "peer")  # in the message, where another process is gone
@@ -127,7 +127,7 @@ def connected() -> Iterator[World]:
     except (RuntimeError, dist.DistBackendError) as error:
         if not any(word in str(error).lower() for word in LOST):
             raise
-        raise UserError("Another process of this run has died; the last checkpoint is kept.") from error
+        raise Lost("Another process of this run has died; the last checkpoint is kept.") from error
     finally:
         dist.destroy_process_group()
 

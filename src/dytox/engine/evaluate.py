@@ -14,11 +14,12 @@ from dytox.data.transfer import sent
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
+from dytox.engine.observer import Diverged
 from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
-from dytox.errors import UserError
 from dytox.models.base import Output
 from dytox.models.prepared import held
+from dytox.randomness import Position
 
 CPU_BATCH = 256  # beyond it activations leave the caches: measured
 GPU_BATCH = 1024
@@ -78,9 +79,10 @@ def forward(method: Method, images: Tensor) -> Output:
 def refuse_no_numbers(found: Tensor, task: int) -> None:
     """A model that an update has spoiled is found out before anything is made of its output."""
     if not found.isfinite().all():
-        raise UserError(
+        raise Diverged(
             f"The model gives no numbers any more at the end of task {task + 1}: "
-            "it diverged, and a smaller learning rate may help."
+            "it diverged, so begin a new run with a smaller learning rate.",
+            Position(task + 1),
         )
 
 

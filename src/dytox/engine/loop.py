@@ -145,8 +145,8 @@ def finite_sums(lesson: Lesson, phase: Training, sums: Sums) -> dict[str, float]
         position = replace(lesson.position, step=bad_step)
         raise Diverged(
             f"The loss is not a number at step {bad_step + 1} of epoch {lesson.position.epoch + 1} of phase "
-            f"{phase.name!r} of task {lesson.task.index + 1}: the last good state is kept, and a smaller "
-            f"learning rate than {phase.config.effective_lr:g} may help.",
+            f"{phase.name!r} of task {lesson.task.index + 1}: the last good state is kept, but begin a "
+            f"new run with a smaller learning rate than {phase.config.effective_lr:g}.",
             position,
         )
     return totals

@@ -24,7 +24,6 @@ class Origin:
     @staticmethod
     def of(config: Config, tasks: Scenario) -> Origin:
         """Of this run, here and now; where the data lie does not matter."""
-        values = config.model_dump(exclude={"data": {"root"}, "runtime": True})
         digest = hashlib.blake2b(digest_size=16)
         for samples in (tasks.train_samples, tasks.test_samples):
             images = samples.images
@@ -32,7 +31,7 @@ class Origin:
                 images.fingerprint() if isinstance(images, Encoded) else images.contiguous().numpy().data
             )
             digest.update(samples.labels.numpy().data)
-        return Origin(values, digest.hexdigest(), __version__)
+        return Origin(config.decisive(), digest.hexdigest(), __version__)
 
     def compare(self, other: Origin) -> list[str]:
         """What differs in config or data is an error, another version of the package a notice."""

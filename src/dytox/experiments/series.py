@@ -47,13 +47,14 @@ def compose(
 
 def outcome(config: Config, path: Path, run: Runner, world: World) -> dict[str, Any]:
     """The content of the run's `metrics.json`, after whatever is left of it was done."""
-    state = world.agree(_state(config, path))  # the main process may make files before the others look
+    state = world.agree(state_of(config, path))  # the main process may make files before the others look
     if state == "done":
         return RunDirectory(path).read_metrics()
     return run(None if state == "begun" else config, path)
 
 
-def _state(config: Config, path: Path) -> str:
+def state_of(config: Config, path: Path) -> str:
+    """Whether the run is new, begun or done; a run of another config is refused."""
     directory = RunDirectory(path)
     if not (path / "config.yaml").exists():
         return "new"
@@ -68,12 +69,12 @@ def _state(config: Config, path: Path) -> str:
 
 def differences(wanted: Config, there: Config) -> list[str]:
     """Where the config of a run that is there is another; where and how it is computed is no matter."""
-    mine, its = _flat(wanted.model_dump()), _flat(there.model_dump())
+    mine, its = _flat(wanted.decisive()), _flat(there.decisive())
     unknown = {"data.image_size"} if wanted.data.image_size is None else set()
     return [
         f"{key} {its.get(key)}, wanted {mine.get(key)}"
-        for key in sorted({*mine, *its} - unknown - {"data.root"})
-        if mine.get(key) != its.get(key) and not key.startswith("runtime.")
+        for key in sorted({*mine, *its} - unknown)
+        if mine.get(key) != its.get(key)
     ]
 
 

@@ -83,7 +83,7 @@ def _origin(plan: Plan) -> dict[str, Any]:
         "model": plan.state,
         "images": plan.fingerprint,
         "held": len(plan.held),
-        "config": plan.learner.config.model_dump(exclude={"runtime"}),
+        "config": plan.learner.config.decisive(),
         "version": __version__,
     }
 

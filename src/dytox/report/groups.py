@@ -117,8 +117,8 @@ def _labels(records: Sequence[Record]) -> list[str]:
 
 def _own(record: Record) -> Flat:
     """The config without what may differ within a group or has no effect."""
-    values = record.config.model_dump(exclude={"recipe": True, "seed": True, "runtime": True})
-    del values["scenario"]["order"], values["data"]["root"]
+    values = record.config.decisive()
+    del values["recipe"], values["seed"], values["scenario"]["order"]
     return _flatten(values)
 
 
