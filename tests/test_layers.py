@@ -1,4 +1,4 @@
-"""Code depends on code in one direction: DESIGN.md's layers, read from the imports."""
+"""Code depends on code in one direction: the layers of docs/architecture.md, read from the imports."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_code_imports_only_from_layers_below_or_from_its_own_package(path: Path)
     if unit_of(path) == "__init__":
         return  # the door: it names what others import through it
     own = "cli" if unit_of(path) == "__main__" else unit_of(path)
-    assert own in HEIGHT, f"{own} has no layer: give it one in DESIGN.md and here"
+    assert own in HEIGHT, f"{own} has no layer: give it one in docs/architecture.md and here"
     for name, line in imports_of(path):
         parts = name.split(".")[1:]
         if not is_module(parts[:1]):

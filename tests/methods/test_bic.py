@@ -1,4 +1,4 @@
-"""BiC: the checks of its section in BASELINES.md."""
+"""BiC: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finetune, replay and joint: the checks of their section in BASELINES.md."""
+"""Finetune, replay and joint: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DER, with and without masks, and Simple-DER-like: the checks of their sections in BASELINES.md."""
+"""DER, with and without masks, and Simple-DER-like: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

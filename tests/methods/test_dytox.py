@@ -1,4 +1,4 @@
-"""DyTox: the checks of BASELINES.md, and what each option changes."""
+"""DyTox: what is easily got wrong, each with its check, and what each option changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E2E: the checks of its section in BASELINES.md."""
+"""E2E: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

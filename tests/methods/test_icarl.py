@@ -1,4 +1,4 @@
-"""iCaRL: the checks of its section in BASELINES.md."""
+"""iCaRL: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

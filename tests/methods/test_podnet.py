@@ -1,4 +1,4 @@
-"""PODNet: the checks of its section in BASELINES.md."""
+"""PODNet: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RPSNet: the checks of its section in BASELINES.md."""
+"""RPSNet: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

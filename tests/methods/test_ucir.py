@@ -1,4 +1,4 @@
-"""UCIR: the checks of its section in BASELINES.md."""
+"""UCIR: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

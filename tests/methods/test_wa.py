@@ -1,4 +1,4 @@
-"""WA: the checks of its section in BASELINES.md."""
+"""WA: what is easily got wrong, each with its check."""
 
 from __future__ import annotations
 

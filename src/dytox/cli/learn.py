@@ -27,7 +27,7 @@ RecipeOption = Annotated[
     typer.Option(
         "--recipe",
         metavar="RECIPE",
-        help="By default chosen from the images.",
+        help="Of the new model; by default own-images, with image size and epochs chosen from the images.",
         autocompletion=recipe_names,
         rich_help_panel=NEW,
     ),

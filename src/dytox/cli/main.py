@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -76,6 +77,7 @@ def main(
 
 def run() -> None:
     """The program: 0 done, 2 something the user can mend, 3 some inputs skipped, 130 after Ctrl-C."""
+    sys.path.append("")  # the current folder, where somebody's own `--method module:Class` may lie
     try:
         app(prog_name="dytox")
     except UserError as error:

@@ -44,7 +44,7 @@ SeedsOption = Annotated[
     str | None,
     typer.Option(
         "--seeds",
-        help="One run for each, and mean ± std over them.",
+        help="One run for each, and mean ± std over them; the same command with --out goes on with them.",
         metavar="0,1,2",
         rich_help_panel=SEVERAL,
     ),

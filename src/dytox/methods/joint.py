@@ -1,6 +1,8 @@
 """Joint, the upper bound: at each step a new model, trained on all images of all classes so far.
 
 With `scenario.joint` there is one step of all classes, as in the paper's "Transformer joint" row.
+Verified here: every step starts from new weights and sees all images of all classes so far, so nothing is
+forgotten. Deviation from DyTox's authors: their code then finetunes on the memory; here nothing follows.
 """
 
 from __future__ import annotations

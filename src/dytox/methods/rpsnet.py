@@ -1,6 +1,6 @@
 """RPSNet: random path selection (Rajasegaran et al., NeurIPS 2019).
 
-Verified here: 56.60 M parameters for 100 classes with five modules a level, as in the paper's table (the
+Verified here: 56.60 M parameters for 100 classes with five modules a level (the paper's table says 56.5; the
 authors' code allocates 89.59 M at once); the teacher's logits are those of the last task's model on its own
 paths; modules of earlier paths, their BatchNorm statistics too, do not move; paths are only added.
 Deviations from the authors' code: a new path takes modules that no path has used yet, so that five paths are
