@@ -10,6 +10,7 @@ import torch
 from dytox.calibration import confidences, temperature, threshold
 from dytox.data.held_out import hold_out
 from dytox.data.samples import Samples
+from dytox.errors import UserError
 
 
 def test_of_softmax_scores_it_is_temperature_scaling() -> None:
@@ -74,3 +75,6 @@ def test_what_is_held_out_is_a_share_and_at_most_twenty() -> None:
     assert torch.bincount(hold_out(samples, 0.25, held)[1].labels, minlength=4).tolist() == [0, 1, 2, 0]
     assert len(hold_out(samples, 0.0, nothing)[1]) == 0
     assert len(hold_out(samples, 0.99, nothing)[0].labels.unique()) == 4  # something is left of every class
+    for share in (-0.2, 1.0, math.nan):
+        with pytest.raises(UserError, match=r"^The share to hold out must be at least 0 and below 1, not "):
+            hold_out(samples, share, nothing)

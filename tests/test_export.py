@@ -48,7 +48,7 @@ def exported(
     tiny: Tiny, made: Make, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[ContinualLearner, Path]:
     """A model and its ONNX file, which takes seconds to make."""
-    learner, path = teach(tiny, made), tmp_path_factory.mktemp("onnx") / "model.onnx"
+    learner, path = teach(tiny, made, data={"resize": 10}), tmp_path_factory.mktemp("onnx") / "model.onnx"
     pytest.importorskip("onnxruntime")
     write(learner, path)
     return learner, path
@@ -78,7 +78,8 @@ def test_onnx_agrees_and_describes_itself(exported: tuple[ContinualLearner, Path
     assert (confidences.name, confidences.shape) == ("confidences", ["batch", 5])
     about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["classes"]) == learner.classes_
-    assert about["image_size"] == "8"
+    assert (about["image_size"], about["resize"]) == ("8", "10")
+    assert about["resizing"].startswith("the square of 8/10 of the short side in the middle, resized to the")
     assert [each.name for each in path.parent.iterdir()] == ["model.onnx"]
 
 
@@ -102,7 +103,9 @@ def test_torch_export_agrees(taught: Callable[..., ContinualLearner], tmp_path: 
         images = bytes_for(learner, count)
         found = program(torch.from_numpy(images)).numpy()
         np.testing.assert_allclose(found, learner.predict_proba(images), atol=1e-5)
-    assert json.loads(json.loads(extra["metadata.json"])["classes"]) == learner.classes_
+    about = json.loads(extra["metadata.json"])
+    assert json.loads(about["classes"]) == learner.classes_
+    assert about["resizing"].startswith("the largest square in the middle, resized to the side")
 
 
 def test_the_consumer_of_the_documentation_works(

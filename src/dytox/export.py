@@ -24,8 +24,6 @@ from dytox.errors import UserError
 from dytox.learner import ContinualLearner
 from dytox.runs import files
 
-RESIZING = "the largest square in the middle, resized to the side with bicubic interpolation and antialiasing"
-
 
 class Predictor(nn.Module):
     """From bytes to confidences."""
@@ -56,12 +54,20 @@ def write(learner: ContinualLearner, out: Path) -> None:
     files.write(out, content())
 
 
+def resizing(learner: ContinualLearner) -> str:
+    """Which part of an image the model sees, and how it is brought to the model's side."""
+    size, resize = learner.size, learner.config.data.resize or learner.size
+    of = "largest square" if size == resize else f"square of {size}/{resize} of the short side"
+    return f"the {of} in the middle, resized to the side with bicubic interpolation and antialiasing"
+
+
 def metadata(learner: ContinualLearner) -> dict[str, str]:
     """What a consumer must know."""
     return {
         "classes": json.dumps(learner.classes_, ensure_ascii=False),
         "image_size": str(learner.size),
-        "resizing": RESIZING,
+        "resize": str(learner.config.data.resize or learner.size),
+        "resizing": resizing(learner),
         "producer": f"dytox {__version__}",
     }
 

@@ -361,6 +361,46 @@ def test_what_may_change_later_and_what_not(photos: Photos, grow: Grow, model: P
     assert len(learner.memory) == 9
 
 
+def test_another_precision_holds_from_the_next_lesson_on_cut_off_or_not(
+    photos: Photos, grow: Grow, model: Path, tmp_path: Path, planned: Planned
+) -> None:
+    grow(photos("one", 0, 2))
+    folder, double = photos("two", 2, 3), {"overrides": ["runtime.precision=fp64"]}
+    shutil.copytree(model, tmp_path / "straight")
+    plan = planned(tmp_path / "straight", folder, **double)
+    assert plan.learner.method.dtype == torch.float64
+    lesson.learn(plan, Observer())
+    with pytest.raises(Interrupted):
+        grow(folder, Stopping(steps=2), **double)
+    grow(folder, **double)
+    assert ContinualLearner.load(model).method.dtype == torch.float64
+    assert tensors(model) == tensors(tmp_path / "straight")
+
+
+def test_an_image_that_the_model_keeps_as_another_class_is_refused(
+    photos: Photos, grow: Grow, model: Path, planned: Planned, small: list[str], tmp_path: Path
+) -> None:
+    folder = photos("one", 0, 2)
+    shutil.copy(folder / "ant" / "000.png", folder / "bee" / "again.png")  # of two classes from the first
+    grow(folder, overrides=[*small, "memory.size=80"])
+    assert planned(model, folder).is_done
+    wrong = tmp_path / "wrong" / "cat" / "twin.png"
+    wrong.parent.mkdir(parents=True)
+    shutil.copy(folder / "bee" / "030.png", wrong)
+    for name in ("cat", "ant"):  # a new class and a known one
+        with pytest.raises(UserError) as error:
+            planned(model, wrong.parent.parent)
+        assert str(error.value) == (
+            f"{wrong} is of class '{name}' here, and the model keeps the same image as 'bee': "
+            "leave it out, or forget 'bee' first."
+        )
+        wrong = wrong.parent.rename(wrong.parent.parent / "ant") / "twin.png"
+    learner = ContinualLearner.load(model)
+    with pytest.raises(UserError, match=r"^Image 2 is of class 'cat' here, .* as 'bee'"):
+        learner.learn([folder.parent / "wrong" / "ant" / "twin.png"] * 2, ["bee", "cat"])
+    assert learner.classes_ == ["ant", "bee"]
+
+
 def test_a_model_learned_elsewhere_grows_too(photos: Photos, grow: Grow, model: Path, tiny, made) -> None:
     learner = ContinualLearner(tiny())
     learner.learn(made(5, 7).images, [NAMES[label] for label in made(5, 7).labels])

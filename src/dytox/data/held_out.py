@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from dytox.data.samples import Samples
+from dytox.errors import UserError
 from dytox.randomness import Position, generator
 
 MOST = 20  # of a class: they stay in the model directory
@@ -15,6 +16,8 @@ def hold_out(samples: Samples, share: float, already: Samples) -> tuple[Samples,
 
     A class has at most MOST images held out, with those that it has already.
     """
+    if not 0 <= share < 1:
+        raise UserError(f"The share to hold out must be at least 0 and below 1, not {share}.")
     nothing = torch.empty(0, dtype=torch.int64)
     learned, held = [nothing], [nothing]
     for label in samples.labels.unique().tolist():

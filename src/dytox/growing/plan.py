@@ -18,6 +18,7 @@ from dytox.errors import UserError
 from dytox.growing import source
 from dytox.growing.source import Source
 from dytox.learner import ContinualLearner, encoders
+from dytox.learner.classifier import placed
 from dytox.methods import registry
 from dytox.runs import files
 
@@ -70,8 +71,6 @@ def make(
 
     `encoder` is the file of a pretrained ViT, for a new model.
     """
-    if not 0 <= held_out < 1:
-        raise UserError(f"The share to hold out must be at least 0 and below 1, not {held_out}.")
     found, state = source.find(folder), state_of(path)
     if (path / "config.json").exists():
         if any(each is not None for each in (recipe, method, encoder)):
@@ -81,7 +80,7 @@ def make(
         learner = begun(found, recipe, method or "dytox", overrides, encoder, frozen)
     pictures = source.read(found, learner.size, learner.config.data.resize)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
-    fresh = learner.fresh(samples)
+    fresh = learner.fresh(samples, new, list(map(str, pictures.paths)))
     learned, held = hold_out(fresh, held_out, learner.held_out)
     old = learned.between(0, len(learner.class_names))
     if len(fresh):
@@ -154,4 +153,5 @@ def changed(learner: ContinualLearner, overrides: Sequence[str]) -> ContinualLea
                 f"The section {section} of a model's config cannot change any more: make a new model."
             )
     learner.config = learner.method.config = config
+    learner.method = placed(learner.method, config)  # as a lesson that goes on after a cut finds it
     return learner

@@ -31,9 +31,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images (n, 3, size, size) with the name of each one's class, and a sentence for each passed over."""
+    """Images (n, 3, size, size) with file and class of each, and a sentence for each passed over."""
 
     images: Tensor
+    paths: list[Path]
     names: list[str]
     skipped: list[str]
 
@@ -73,7 +74,8 @@ def read(source: Source, size: int, resize: int | None = None) -> Pictures:
     skipped = [*source.skipped, *(str(error) for error in errors.values())]
     if len(errors) == len(paths):
         raise UserError(f"No image in {source.root} can be read, {_first(skipped)}")
-    return Pictures(decoded, [name for place, name in enumerate(names) if place not in errors], skipped)
+    read = [place for place in range(len(paths)) if place not in errors]
+    return Pictures(decoded, [paths[place] for place in read], [names[place] for place in read], skipped)
 
 
 def _first(sentences: Sequence[str]) -> str:

@@ -66,8 +66,7 @@ class Classifier:
             encoders.check(method)
         if self.config.model.encoder == "own":
             method.model.encoder = encoders.own(self.encoder, self.config)
-        precision = torch.float64 if self.config.runtime.precision == "fp64" else torch.float32
-        return method.to(device(self.config), precision)
+        return placed(method, self.config)
 
     @property
     def classes_(self) -> list[str]:
@@ -239,6 +238,12 @@ def _runnable(config: Config) -> Config:
     except UserError:
         return config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": "auto"})})
     return config
+
+
+def placed(method: Method, config: Config) -> Method:
+    """The method, moved to the device and the precision of the weights that the config asks for."""
+    precision = torch.float64 if config.runtime.precision == "fp64" else torch.float32
+    return method.to(device(config), precision)
 
 
 def device(config: Config) -> torch.device:

@@ -32,6 +32,7 @@ from dytox.engine.phase import freeze
 from dytox.errors import UserError
 from dytox.learner import encoders
 from dytox.learner.classifier import Classifier
+from dytox.learner.repeats import without_kept
 from dytox.memory.quota import exemplars_per_share
 
 
@@ -93,7 +94,7 @@ class ContinualLearner(Classifier):
         """
         pixels, names = inputs.labelled(images, labels, self.size, self.config.data.resize)
         samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
-        learned, held = hold_out(self.fresh(samples), held_out, self.held_out)
+        learned, held = hold_out(self.fresh(samples, new), held_out, self.held_out)
         self.learn_task(learned, new, held_out=held, observer=observer)
 
     def sorted_in(self, images: Stored, names: Sequence[str]) -> tuple[Samples, list[str]]:
@@ -103,11 +104,13 @@ class ContinualLearner(Classifier):
         place = {name: label for label, name in enumerate([*self.class_names, *new])}
         return Samples(images, torch.tensor([place[name] for name in names])), new
 
-    def fresh(self, samples: Samples) -> Samples:
-        """Without images that it keeps already: those held out would no longer be, if they were learned."""
-        seen = {*self.memory.samples.contents(), *self.held_out.contents()}
-        places = [place for place, content in enumerate(samples.contents()) if content not in seen]
-        return samples.take(torch.tensor(places, dtype=torch.int64))
+    def fresh(self, samples: Samples, new: Sequence[str], called: Sequence[str] = ()) -> Samples:
+        """Without images that it keeps already: those held out would no longer be, if they were learned.
+
+        One that it keeps as another class is refused, called by what is at its place in `called`.
+        """
+        kept = (self.memory.samples, self.held_out)
+        return without_kept(samples, kept, self.class_names, new, called)
 
     def learn_task(
         self,
