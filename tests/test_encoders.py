@@ -288,6 +288,12 @@ def test_what_is_no_encoder(vit: TimmViT, file: Path, tmp_path: Path) -> None:
         ContinualLearner.create("digits", encoder=tmp_path / "y.safetensors")
     with pytest.raises(UserError, match="is missing"):
         ContinualLearner.create("digits", encoder=tmp_path / "z.safetensors")
+    for wrong in ({"dim": 48}, {"depth": 3}, {"patch_size": 4}, {"mlp_ratio": 4.0}, {"encoder": "dytox"}):
+        [(key, value)] = wrong.items()
+        with pytest.raises(UserError, match=rf"^Config key model\.{key}: the encoder's file says .*{value}"):
+            ContinualLearner.create(
+                "digits", config={"model": {"heads": HEADS, **wrong}}, encoder=file, frozen=False
+            )
     with pytest.raises(UserError, match="joint cannot take over a pretrained encoder"):
         ContinualLearner.create("digits", method="joint", config=CONFIG, encoder=file)
     with pytest.raises(UserError, match=r"model\.frozen without a pretrained encoder"):

@@ -123,7 +123,15 @@ def test_a_second_push_leaves_nothing_old(
     assert len(list((fake.root / "me/digits").glob("model-*"))) == 1
     assert not list((fake.root / "me/digits").glob("memory-*"))
     hub.pull("me/digits", tmp_path / "back")
-    assert ContinualLearner.load(tmp_path / "back").classes_ == ["0", "1", "2", "3"]
+    back = ContinualLearner.load(tmp_path / "back")
+    assert back.classes_ == ["0", "1", "2", "3"]
+    card = fake.root / "me/digits" / "README.md"
+    assert "of 4 classes, learned in 2 tasks" in card.read_text(encoding="utf-8")
+    assert not (model / "README.md").exists()
+    back.forget("0")
+    back.save(tmp_path / "back")
+    hub.push(tmp_path / "back", "me/digits")  # the card that came with it is not its owner's
+    assert "of 3 classes, learned in 2 tasks" in card.read_text(encoding="utf-8")
 
 
 def test_the_card_says_what_it_is_and_somebodys_own_stays(fake: FakeHub, model: Path) -> None:
@@ -143,6 +151,8 @@ def test_what_goes_wrong_is_one_sentence(fake: FakeHub, model: Path, tmp_path: P
         hub.pull("me/gone", tmp_path / "back")
     with pytest.raises(UserError, match="is not empty: pull into a new folder"):
         hub.pull("me/digits", model)
+    with pytest.raises(UserError, match=r"private-notes\.txt is a file: pull into a new folder"):
+        hub.pull("me/digits", model / "private-notes.txt")
     hub.push(model, "me/digits")
     config = fake.root / "me/digits" / "config.json"
     config.write_text(config.read_text().replace("dytox", "other", 1))

@@ -150,6 +150,20 @@ def test_what_is_no_dataset(tiny: Tiny, given: Any, words: str) -> None:
         ContinualLearner(tiny()).learn(given)
 
 
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        (-1, r"^Label -1 is none of the dataset's classes, 0 to 2"),  # hidden, by Hugging Face's convention
+        (torch.tensor(3), r"^Label 3 is none of the dataset's classes, 0 to 2"),
+        (None, r"^Label None is neither a string nor a whole number"),
+    ],
+)
+def test_a_label_without_a_class(tiny: Tiny, made: Make, label: Any, words: str) -> None:
+    images = made(0, 3).images
+    with pytest.raises(UserError, match=words):
+        ContinualLearner(tiny()).learn(Pairs(images, [0, 1, 2, label] * 9, NAMES))
+
+
 def test_names_with_slashes_and_leading_dots_are_names(tiny: Tiny, made: Make, tmp_path: Path) -> None:
     names = ["../../etc", ".hidden", "a/b"]
     samples = made(0, 3)

@@ -15,11 +15,12 @@ from dytox.learner import ContinualLearner
 from dytox.runs import files, model_directory
 
 CARD = "README.md"
+MARK = "<!-- made by dytox push, and anew each time while this line is here -->"
 PATTERNS = ["config.json", "model-*.safetensors", "memory-*.safetensors", "history-*.json", CARD]
 
 
 def push(path: Path, repository: str, *, private: bool = True, with_memory: bool = False) -> str:
-    """Uploads a model, with a model card where it has none; gives its address.
+    """Uploads a model, with its README.md or else a model card; gives its address.
 
     The memory holds images that were learned from, so it goes along only if asked to: without it others can
     predict, and not teach the model more.
@@ -28,14 +29,16 @@ def push(path: Path, repository: str, *, private: bool = True, with_memory: bool
     named = model_directory.files_of(path)
     if not with_memory:
         named.pop("memory", None)
-    if not (path / CARD).exists():
-        files.write(path / CARD, [card(learner, repository, with_memory).encode()])
-    with _explained(repository) as hub:
+    shown = _card(path, learner, repository, with_memory)
+    with tempfile.TemporaryDirectory() as folder, _explained(repository) as hub:
+        for name in ("config.json", *named.values()):
+            os.symlink((path / name).resolve(), Path(folder) / name)
+        (Path(folder) / CARD).write_bytes(shown)
         api = hub.HfApi()
         api.create_repo(repository, private=private, exist_ok=True)
         found = api.upload_folder(
             repo_id=repository,
-            folder_path=str(path),
+            folder_path=folder,
             allow_patterns=["config.json", CARD, *named.values()],
             delete_patterns=PATTERNS,
             commit_message=f"{len(learner.classes_)} classes",
@@ -43,8 +46,16 @@ def push(path: Path, repository: str, *, private: bool = True, with_memory: bool
     return str(found)
 
 
+def _card(path: Path, learner: ContinualLearner, repository: str, with_memory: bool) -> bytes:
+    """Somebody's own README.md; otherwise a card of the model as it is now, which is not kept."""
+    own = files.read(path / CARD) if (path / CARD).exists() else MARK.encode()
+    return card(learner, repository, with_memory).encode() if MARK.encode() in own else own
+
+
 def pull(repository: str, path: Path) -> None:
     """Downloads a model into a new model directory, once all of it is here and sound."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file: pull into a new folder.")
     if path.exists() and any(path.iterdir()):
         raise UserError(f"{path} is not empty: pull into a new folder.")
     files.make_folder(path.absolute().parent)
@@ -76,6 +87,7 @@ library_name: dytox
 pipeline_tag: image-classification
 tags: [continual-learning, {learner.config.method.name}]
 ---
+{MARK}
 
 # {repository}
 

@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 
 import dytox as package
 from dytox import recipes as presets
+from dytox.cli import catalogue
 from dytox.cli.output import say
 from dytox.cli.tables import compare
 from dytox.methods import registry
@@ -240,7 +241,18 @@ def test_runs_of_different_lengths_stand_side_by_side() -> None:
     assert "–" in file.getvalue()  # no forgetting after one task
 
 
-def test_a_path_is_never_taken_for_markup() -> None:
+def test_a_path_is_never_taken_for_markup(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tasks in (1, 50):  # with and without a column for each task
+        file = io.StringIO()
+        compare(Console(file=file, width=80), [(Path("[x]:cat:"), made_up(tasks))])
+        assert sum(line.startswith("[x]:cat: (dytox)") for line in file.getvalue().splitlines()) == 1 + (
+            tasks == 50
+        )
+    monkeypatch.setattr("dytox.recipes.scenarios", lambda: {"[x]": "a [y]:cat:"})
+    catalogue.recipes()
+    assert capsys.readouterr().out.splitlines()[1].split() == ["[x]", "a", "[y]:cat:"]
     file = io.StringIO()
     say(Console(file=file, width=20), "runs/[red]x[/red]/:smile:/a-name-that-is-longer-than-a-line")
     assert file.getvalue() == "runs/[red]x[/red]/:smile:/a-name-that-is-longer-than-a-line\n"

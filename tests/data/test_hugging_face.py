@@ -95,6 +95,13 @@ def test_columns_are_found_by_type(tmp_path: Path) -> None:
         load(tmp_path / "all")
 
 
+def test_an_image_without_a_class(tmp_path: Path) -> None:
+    partly = table(4, label="other", kind=(hf.ClassLabel(names=NAMES), [0, 1, None, 1]))
+    hf.DatasetDict({"train": partly, "test": partly}).save_to_disk(tmp_path / "partly")
+    with pytest.raises(UserError, match=r"has images without a class \(-1 or none\)"):
+        load(tmp_path / "partly", label="kind")
+
+
 def test_a_broken_row_and_a_name_that_is_none(tmp_path: Path) -> None:
     broken = (hf.Image(), [{"bytes": b"no image", "path": None}] * 4)
     table(4, image="other", image_=broken).rename_column("image_", "image").save_to_disk(tmp_path / "broken")

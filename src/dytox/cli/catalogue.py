@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from dytox.cli.options import MethodOption, RecipeArgument, SetOption
 from dytox.cli.output import console
@@ -62,5 +63,5 @@ def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
     for place, column in enumerate(columns):
         table.add_column(column, no_wrap=place == 0, style="bold" if place == 0 else None)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console().print(table)

@@ -9,6 +9,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dytox.cli.output import say
 from dytox.metrics import mean_std
@@ -31,12 +32,13 @@ def compare(console: Console, runs: Sequence[tuple[Path, dict[str, Any]]]) -> No
         after = [_number(step["top1"]) for step in found["steps"]] if columns else []
         after += [""] * (len(columns) - len(after))
         figures = [_number(found[key]) for _, key in FIGURES]
-        table.add_row(_name(path, found), *after, *figures, f"{found['steps'][-1]['parameters']:,}")
+        parameters = f"{found['steps'][-1]['parameters']:,}"
+        table.add_row(Text(_name(path, found)), *after, *figures, parameters)
     console.print(table)
     if not columns:
         for path, found in runs:
             after = [_number(step["top1"]) for step in found["steps"]]
-            console.print(f"{_name(path, found)}, top-1 % after each task: {' '.join(after)}", markup=False)
+            console.print(Text(f"{_name(path, found)}, top-1 % after each task: {' '.join(after)}"))
     for path, _ in runs:
         say(console, f"{path}")
 

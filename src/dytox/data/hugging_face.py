@@ -63,7 +63,7 @@ def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
     image, label = _columns(train.features, config.label, title)
     rows, labels = _rows(train, image, f"{title} (train)"), _labels(train, label)
     if labels is None:
-        raise UserError(f"{title} has images without a class (-1): choose a dataset with labels.")
+        raise UserError(f"{title} has images without a class (-1 or none): choose a dataset with labels.")
     size = config.image_size or _default_size(rows)
     tests = [(name, _labels(splits[name], label)) for name in TESTS if name in splits]
     test = next(((name, found) for name, found in tests if found is not None), None)
@@ -88,8 +88,9 @@ def _labels(table: Any, label: str) -> Tensor | None:
     """None where some images have no class: of some datasets the test set is secret."""
     if label not in table.features:
         return None
-    labels = torch.tensor(table.with_format(None)[label][:], dtype=torch.int64)
-    return None if (labels < 0).any() else labels
+    labels = table.with_format(None)[label][:]
+    hidden = any(each is None or each < 0 for each in labels)
+    return None if hidden else torch.tensor(labels, dtype=torch.int64)
 
 
 def _samples(rows: tuple[TableRow, ...], labels: Tensor, size: int, config: DataConfig) -> Samples:

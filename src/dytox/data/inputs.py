@@ -104,7 +104,7 @@ def _dataset(given: Any, size: int, resize: int | None) -> tuple[Tensor, list[st
         except (KeyError, TypeError, ValueError):
             raise UserError("A dataset must give pairs, or mappings, of image and label.") from None
         pixels.append(_one(image, size, resize))
-        names.append(known[label] if known and not isinstance(label, str) else _name(label))
+        names.append(_named(label, known))
     if not pixels:
         raise UserError("The dataset is empty: it must hold at least one image.")
     return torch.stack(pixels), names
@@ -117,9 +117,24 @@ def _label_names(dataset: Any) -> Sequence[str] | None:
     return getattr(label, "names", None) or getattr(dataset, "classes", None)
 
 
+def _named(label: Any, known: Sequence[str] | None) -> str:
+    """A label's name where the dataset names its labels; -1 is Hugging Face's for one that is hidden."""
+    label = _plain(label)
+    if not known or not isinstance(label, int):
+        return _name(label)
+    if not 0 <= label < len(known):
+        raise UserError(
+            f"Label {label} is none of the dataset's classes, 0 to {len(known) - 1}: leave its images out."
+        )
+    return known[label]
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, Tensor | np.generic) else label
+
+
 def _name(label: Any) -> str:
-    if isinstance(label, Tensor | np.generic):
-        label = label.item()
+    label = _plain(label)
     if isinstance(label, bytes) or not isinstance(label, str | int):
         raise UserError(f"Label {label!r} is neither a string nor a whole number.")
     return str(label)

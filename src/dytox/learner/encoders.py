@@ -49,7 +49,15 @@ def values(encoder: Weights | nn.Module, *, frozen: bool, size: int | None) -> d
 
 
 def put(weights: Weights, method: Method, size: int) -> None:
-    """A ViT's weights into the method's encoder."""
+    """A ViT's weights into the method's encoder, whose config must be as they are."""
+    given, fixed = method.config.model, values(weights, frozen=False, size=None)["model"]
+    for key in ("encoder", "dim", "depth", "patch_size", "mlp_ratio"):
+        wanted = getattr(given, key)
+        if wanted != fixed[key]:
+            raise UserError(
+                f"Config key model.{key}: the encoder's file says {fixed[key]!r}, not {wanted!r}; its dim, "
+                "depth, patch_size and mlp_ratio cannot be set."
+            )
     assert isinstance(method.model, DyTox)
     method.model.encoder.load_state_dict(weights.at(size))
 
