@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from dytox import __version__
+from dytox.machine import cores
 
 LITTLE = 1e9  # bytes of free disk below which a run is likely to end early
 
@@ -74,7 +75,7 @@ def _requirements() -> dict[str, dict[str, str]]:
 
 
 def _devices() -> Iterator[Finding]:
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus = cores()
     try:
         import torch
     except (ImportError, OSError) as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dytox.errors import Lost, UserError
+from dytox.machine import cores
 
 AGAIN = "the same command goes on"
 LAUNCHED = "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started
@@ -64,7 +65,7 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: 
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     os.environ[LAUNCHED] = "1"
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

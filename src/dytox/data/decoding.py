@@ -7,7 +7,6 @@ on which process decodes an image, or when.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ from dytox.data import images
 from dytox.data.augment import windows
 from dytox.data.encoded import Encoded, name_of, read
 from dytox.errors import UserError
+from dytox.machine import cores
 
 Pixels: TypeAlias = Generator[Tensor, None, None]  # of one batch after the other, uint8 (n, 3, size, size)
 
@@ -82,7 +82,7 @@ class Decoder:
 
     def __init__(self, workers: int, batch: int) -> None:
         """With room for about a batch of so many images that are decoded ahead; at most a process a core."""
-        workers = min(workers, os.cpu_count() or 1)
+        workers = min(workers, cores())
         self._chunks = _Chunks()
         self._last: Pixels | None = None
         self._loader: DataLoader[Tensor | UserError] | None = None
@@ -112,7 +112,7 @@ class Decoder:
         return self._last
 
     def _in_threads(self, requests: Iterable[Request]) -> Pixels:
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(8, cores())) as pool:
             for request in requests:
                 with images.quiet():
                     parts = list(pool.map(decode_chunk, request.split()))

@@ -10,7 +10,6 @@ one step.
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from dytox.errors import UserError
+from dytox.machine import cores
 
 Source: TypeAlias = str | Path | bytes | Image.Image
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom
@@ -103,7 +103,7 @@ def decode_many(
             return error
         return None
 
-    with quiet(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with quiet(), ThreadPoolExecutor(min(8, cores())) as pool:
         outcomes = list(pool.map(fill, range(len(paths))))
     errors = {index: error for index, error in enumerate(outcomes) if error is not None}
     if errors:
