@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+export PYTHONDONTWRITEBYTECODE := # empty: dozens of processes need not each compile what they import
 
 .PHONY: demo test lint docs torture evidence wheel clean
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,27 @@ import pytest
 import dytox
 
 SOURCE = Path(dytox.__file__).parent
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+
+
+@cache
+def nodes() -> list[tuple[str, ast.Call | ast.Attribute]]:
+    """All calls and attributes in the package, each with its file."""
+    return [
+        (str(path.relative_to(SOURCE)), node)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Call, ast.Attribute))
+    ]
 
 
 def calls(name: str) -> Counter[str]:
     """How often each file calls something of this name."""
     found: Counter[str] = Counter()
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                function = node.func
-                called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-                found[str(path.relative_to(SOURCE))] += called == name
+    for path, node in nodes():
+        if isinstance(node, ast.Call):
+            function = node.func
+            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            found[path] += called == name
     return +found
 
 
@@ -42,6 +52,5 @@ def test_only_here(name, places):
 
 
 def test_nobody_else_asks_for_gradients():
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            assert not (isinstance(node, ast.Attribute) and node.attr == "autograd"), path
+    for path, node in nodes():
+        assert not (isinstance(node, ast.Attribute) and node.attr == "autograd"), path
