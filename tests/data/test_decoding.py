@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +128,14 @@ def test_a_random_window_is_one_of_the_upright_image(orientation: int) -> None:
     expected = upright.crop((left, top, left + w, top + h)).resize((8, 8), Image.Resampling.BICUBIC)
     request = Request(Encoded((data,), 8, 8), crops, [0.1, 0.9])
     assert (next(Decoder(0, 1).stream([request]))[0] - close_to(expected)).abs().max() <= 2
+
+
+def test_a_stream_that_waits_holds_no_thread() -> None:
+    before = threading.active_count()
+    picture = Encoded((encoded(noise(20, 20)),), 16, 16)
+    stream = Decoder(0, 1).stream([Request(picture), Request(picture)])
+    next(stream)
+    assert threading.active_count() == before
 
 
 def test_a_window_of_a_large_jpeg_is_decoded_small_and_looks_as_in_full() -> None:

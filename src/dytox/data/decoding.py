@@ -112,11 +112,12 @@ class Decoder:
         return self._last
 
     def _in_threads(self, requests: Iterable[Request]) -> Pixels:
-        with ThreadPoolExecutor(min(8, cores())) as pool:
-            for request in requests:
-                with images.quiet():
-                    parts = list(pool.map(decode_chunk, request.split()))
-                yield torch.cat(parts)
+        for request in requests:
+            # A pool for each: one that an abandoned stream held would be shut down by the garbage collector,
+            # maybe while another thread starts, and both would wait for ever.
+            with images.quiet(), ThreadPoolExecutor(min(8, cores())) as pool:
+                parts = list(pool.map(decode_chunk, request.split()))
+            yield torch.cat(parts)
 
     def _in_processes(self, requests: Iterable[Request]) -> Pixels:
         assert self._loader is not None
