@@ -15,6 +15,7 @@ from typing import NoReturn
 from dytox.errors import Lost, UserError
 from dytox.machine import cores
 
+ENDED = -signal.SIGTERM  # the exit code of those that the agent ends when another has failed
 AGAIN = "the same command goes on"
 LAUNCHED = "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started
 
@@ -33,9 +34,9 @@ def hand_over(error: UserError) -> bool:
     """Leaves an error to the process that started this one, if that was `launch`, which says it once."""
     if not is_worker() or LAUNCHED not in os.environ:
         return False
-    if not isinstance(error, Lost):  # whoever is gone has the reason
-        content = json.dumps({"message": str(error), "timestamp": int(time.time())})
-        Path(os.environ["TORCHELASTIC_ERROR_FILE"]).write_text(content, encoding="utf-8")
+    lost = isinstance(error, Lost)  # then whoever is gone has the reason
+    content = json.dumps({"message": str(error), "timestamp": int(time.time()), "lost": lost})
+    Path(os.environ["TORCHELASTIC_ERROR_FILE"]).write_text(content, encoding="utf-8")
     return True
 
 
@@ -84,11 +85,11 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: 
         sys.exit(130)
     except ChildFailedError as error:
         failures = sorted(error.failures.items(), key=lambda each: each[1].timestamp)
-        killed = [(rank, each) for rank, each in failures if each.exitcode == -signal.SIGKILL]
-        said = [str(each.message) for _, each in failures if each.error_file_data.get("timestamp")]
-        rank, failure = killed[0] if killed else failures[0]
-        if said and not killed:
-            raise UserError(said[0]) from None
-        if failure.exitcode > 0:  # it has said why
-            sys.exit(failure.exitcode)
-        raise UserError(f"Process {rank} of {processes} died ({failure.signal_name()}): {goes_on}.") from None
+        died = [(rank, each) for rank, each in failures if each.exitcode < 0 and each.exitcode != ENDED]
+        said = [each.error_file_data for _, each in failures if "lost" in each.error_file_data]
+        if died:
+            rank, how = died[0][0], died[0][1].signal_name()
+            raise UserError(f"Process {rank} of {processes} died ({how}): {goes_on}.") from None
+        if said:
+            raise UserError(min(said, key=lambda each: bool(each["lost"]))["message"]) from None
+        sys.exit(failures[0][1].exitcode)  # it has said why

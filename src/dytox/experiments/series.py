@@ -68,7 +68,7 @@ def state_of(config: Config, path: Path) -> str:
 
 
 def differences(wanted: Config, there: Config) -> list[str]:
-    """Where the config of a run that is there is another; where and how it is computed is no matter."""
+    """Where the config of a run that is there would give another result."""
     mine, its = _flat(wanted.decisive()), _flat(there.decisive())
     unknown = {"data.image_size"} if wanted.data.image_size is None else set()
     return [
