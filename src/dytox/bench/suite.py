@@ -42,18 +42,17 @@ def of_model(config: Config, settings: Settings, say: Callable[[str], None]) -> 
         multiply, amount = products.peak(config, settings.batch, settings.device, torch.float32)
         found = interleaved({**seen, "products": multiply}, settings.repeats, settings.device)
     speed = amount / found["products"].median
-    say("training step with teacher: plain and ours in turn")
-    with ExitStack() as stack:
-        steps = {
-            f"{name} {tasks}": stack.enter_context(training(method, some_batch(method, settings.batch)))
-            for tasks in settings.tasks
-            for name, method in (
-                (name, grown(kind, config, tasks, settings.device)) for name, kind in FORMS.items()
-            )
-        }
-        trained = interleaved(steps, settings.repeats, settings.device)
-        say("peak memory")
-        memory = {name: peak_memory(step, settings.device) for name, step in steps.items()}
+    trained, memory = dict[str, Timing](), dict[str, int]()
+    for tasks in settings.tasks:  # one number at a time: a training has the memory to itself
+        say(f"training step with teacher, tasks: {tasks}; plain and ours in turn, then memory")
+        with ExitStack() as stack:
+            steps = {}
+            for name, kind in FORMS.items():
+                method = grown(kind, config, tasks, settings.device)
+                batch = some_batch(method, settings.batch)
+                steps[f"{name} {tasks}"] = stack.enter_context(training(method, batch))
+            trained |= interleaved(steps, settings.repeats, settings.device)
+            memory |= {name: peak_memory(step, settings.device) for name, step in steps.items()}
     rows = []
     for tasks in settings.tasks:
         share = products.operations(config, tasks) * settings.batch / found[f"ours {tasks}"].median / speed
