@@ -165,6 +165,11 @@ def test_alpha_at_step_ten_of_ten(grown):
     assert weights == pytest.approx({"clf": 0.1, "kd": 0.9, "div": 0.1})
 
 
+def test_the_scale_of_the_distillation_is_times_alpha(grown):
+    method = grown([10] * 10, method={"distillation_scale": 4.0})
+    assert method(batch_of([0, 55, 99]))["kd"].weight == pytest.approx(3.6)
+
+
 def test_the_distillation_of_a_student_equal_to_its_teacher_is_zero(grown):
     """Right after the expansion the old logits are the teacher's."""
     method = grown([2, 3, 2])

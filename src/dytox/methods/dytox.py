@@ -35,6 +35,7 @@ class DyToxOptions(Section):
 
     distillation: bool = True  # by the model as it was before the task
     temperature: float = Field(1.0, gt=0)  # of the distillation
+    distillation_scale: float = Field(1.0, ge=0)  # times α, the distillation's weight
     divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head
     token_expansion: bool = True  # off: one token for all tasks
     independent_heads: bool = True  # off: one classifier over all embeddings
@@ -107,6 +108,7 @@ class DyToxMethod(Method):
         if self.teacher is not None:
             mine, taught = output.logits[:, : self.model.old], self.teach(batch).logits
             terms = self.weighed(terms["clf"], distillation(mine, taught, self.options.temperature))
+            terms["kd"] = terms["kd"].weighted(terms["kd"].weight * self.options.distillation_scale)
         if output.divergence is not None:
             terms["div"] = self.divergence(batch, output).weighted(self.options.divergence)
         return terms
