@@ -23,12 +23,12 @@ from dytox.errors import UserError, unknown
 
 def scenarios() -> dict[str, str]:
     """The scenarios and what each is."""
-    return {name: _read("scenarios", name)["about"] for name in _names("scenarios")}
+    return {name: _about("scenarios", name) for name in _names("scenarios")}
 
 
 def methods() -> dict[str, str]:
     """The method presets and what each is."""
-    return {name: _read("methods", name)["about"] for name in _names("methods")}
+    return {name: _about("methods", name) for name in _names("methods")}
 
 
 def compose(
@@ -116,8 +116,16 @@ def _names(kind: str) -> list[str]:
 
 @cache
 def _read(kind: str, name: str) -> dict[str, Any]:
-    text = files(__package__).joinpath(kind, f"{name}.yaml").read_text(encoding="utf-8")
-    return cast(dict[str, Any], _yaml(text))
+    return cast(dict[str, Any], _yaml(_text(kind, name)))
+
+
+def _about(kind: str, name: str) -> str:
+    """What stands in the first line: a list of all need not read all, which takes longer than a list may."""
+    return str(_yaml(_text(kind, name).partition("\n")[0])["about"])
+
+
+def _text(kind: str, name: str) -> str:
+    return files(__package__).joinpath(kind, f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def _yaml(text: str) -> Any:
