@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import dytox
-from dytox.checking import merge, validate
+from dytox.checking import differing, flat, merge, validate
 from dytox.config import Config, MethodConfig, PhaseConfig, Section
 from dytox.errors import UserError
 
@@ -221,3 +221,13 @@ def test_merging_goes_section_by_section_and_leaves_its_arguments_alone() -> Non
     assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
     assert merge({"a": None}, {"a": {"b": 1}}) == {"a": {"b": 1}}
     assert merge({"a": {"b": 1}}, {"a": None}) == {"a": None}
+
+
+def test_sections_are_compared_by_full_keys() -> None:
+    mine: dict[str, Any] = {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2], "f": None}
+    assert flat(mine) == {"a.b": 1, "a.c.d": 2, "e": [1, 2], "f": None}
+    assert differing(mine, {"a": {"b": 1, "c": None}, "e": [1], "g": 3}) == {
+        "a.c.d": (2, None),
+        "e": ([1, 2], [1]),
+        "g": (None, 3),
+    }

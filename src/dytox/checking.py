@@ -1,4 +1,4 @@
-"""Values against the schema: merged section by section, and what is wrong with them in one sentence."""
+"""Values against the schema: merged or flattened section by section; what is wrong, in one sentence."""
 
 from __future__ import annotations
 
@@ -77,3 +77,19 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
             merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
         )
     return merged
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Every value of nested sections under its full key, as in {"training.epochs": 100}."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        full = prefix + key
+        found |= flat(value, f"{full}.") if isinstance(value, Mapping) else {full: value}
+    return found
+
+
+def differing(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Both values under each full key where they differ; None where one has no such key."""
+    here, there = flat(mine), flat(theirs)
+    pairs = {key: (here.get(key), there.get(key)) for key in {**here, **there}}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}

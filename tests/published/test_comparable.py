@@ -165,6 +165,9 @@ def test_a_smaller_run_is_told_apart() -> None:
     found = differences(config("cifar100-10-short"), 10)
     assert "training.epochs 20 (500)" in found
     assert "model.dim 192 (384)" in found
+    assert "augment.randaugment.operations None (2)" in differences(
+        config("cifar100-10", "augment.randaugment=null"), 10
+    )
     sentence = compare(config("cifar100-10-short")).sentences[-1]
     assert sentence.startswith(
         "This run is not the paper's recipe (there in brackets): model.patch_size 8 (4),"

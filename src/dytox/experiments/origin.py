@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dytox import __version__
+from dytox.checking import differing
 from dytox.config import Config
 from dytox.data.encoded import Encoded
 from dytox.data.scenario import Scenario
@@ -35,27 +36,16 @@ class Origin:
 
     def compare(self, other: Origin) -> list[str]:
         """What differs in config or data is an error, another version of the package a notice."""
-        differing = [
+        different = [
             f"{key} is {mine!r} and was {theirs!r}"
-            for key, (mine, theirs) in flat_pairs(self.config, other.config).items()
-            if mine != theirs
+            for key, (mine, theirs) in differing(self.config, other.config).items()
         ]
-        if differing:
+        if different:
             raise UserError(
-                f"The run began with another config ({'; '.join(differing)}): restore config.yaml."
+                f"The run began with another config ({'; '.join(different)}): restore config.yaml."
             )
         if self.data != other.data:
             raise UserError("The run began with other images: give it the dataset that it began with.")
         if self.version != other.version:
             return [f"The run began with dytox {other.version} and goes on with {self.version}."]
         return []
-
-
-def flat_pairs(mine: Any, theirs: Any, prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """The values of two nested mappings under each full key."""
-    if not (isinstance(mine, dict) and isinstance(theirs, dict)):
-        return {prefix: (mine, theirs)}
-    pairs: dict[str, tuple[Any, Any]] = {}
-    for key in {**mine, **theirs}:
-        pairs |= flat_pairs(mine.get(key), theirs.get(key), f"{prefix}.{key}" if prefix else key)
-    return pairs

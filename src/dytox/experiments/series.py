@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dytox import recipes
+from dytox.checking import differing, flat
 from dytox.config import Config
 from dytox.engine.distributed import World
 from dytox.errors import UserError
@@ -69,33 +70,20 @@ def state_of(config: Config, path: Path) -> str:
 
 def differences(wanted: Config, there: Config) -> list[str]:
     """Where the config of a run that is there would give another result."""
-    mine, its = _flat(wanted.decisive()), _flat(there.decisive())
-    unknown = {"data.image_size"} if wanted.data.image_size is None else set()
-    return [
-        f"{key} {its.get(key)}, wanted {mine.get(key)}"
-        for key in sorted({*mine, *its} - unknown)
-        if mine.get(key) != its.get(key)
-    ]
+    different = differing(wanted.decisive(), there.decisive())
+    if wanted.data.image_size is None:  # the dataset's own, which only the run that is there knows
+        different.pop("data.image_size", None)
+    return [f"{key} {its}, wanted {mine}" for key, (mine, its) in sorted(different.items())]
 
 
 def scaled(overrides: Sequence[str], recipe: str, method: str) -> list[str]:
     """`key*=factor` as `key=value`, of the value that the recipe has; all others as they are."""
     if not any("*=" in each for each in overrides):
         return list(overrides)
-    values, found = _flat(recipes.compose(recipe, method=method).model_dump()), []
+    values, found = flat(recipes.compose(recipe, method=method).model_dump()), []
     for each in overrides:
         key, times, factor = each.partition("*=")
         new = values[key] * float(factor) if times else 0.0
         new = round(new) if times and isinstance(values[key], int) else new
         found.append(f"{key}={new:g}" if times else each)
     return found
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

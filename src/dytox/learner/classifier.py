@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from dytox import __version__, calibration
+from dytox.checking import flat
 from dytox.config import Config
 from dytox.data import inputs
 from dytox.data.exemplars import Exemplars
@@ -81,17 +82,7 @@ class Classifier:
 
     def get_params(self) -> dict[str, Any]:
         """Every value of the config under its full key, as in {"training.epochs": 100}."""
-        flat: dict[str, Any] = {}
-
-        def add(values: Mapping[str, Any], prefix: str) -> None:
-            for key, value in values.items():
-                if isinstance(value, dict):
-                    add(value, f"{prefix}{key}.")
-                else:
-                    flat[prefix + key] = value
-
-        add(self.config.model_dump(), "")
-        return flat
+        return flat(self.config.model_dump())
 
     # Predicting
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from dytox import recipes
+from dytox.checking import differing
 from dytox.config import Config
 from dytox.published import figures
 from dytox.published.figures import CLASSES, DATASETS, PER_CLASS, Row, facts
 from dytox.published.naming import COMPONENTS, other_parts, paper_name, preset
 
 DISTRIBUTED = ("training.batch=512", "finetuning.batch=512")  # of ImageNet's rows: 4 GPUs instead of 8
-_SCALE = (
-    "model",
-    "augment",
-    "training",
-    "finetuning",
-)  # sections in which a run may be smaller than the paper's
-NAMED = ("augment.mixup ", "model.decoder ", "model.encoder ", "model.attention ")  # these are in the name
+_SCALE = {"model", "augment", "training", "finetuning"}  # where a run may be smaller than the paper's
+NAMED = ("augment.mixup", "model.decoder", "model.encoder", "model.attention")  # these are in the name
 
 
 @dataclass(frozen=True)
@@ -111,13 +106,9 @@ def differences(config: Config, steps: int) -> list[str]:
     if recipe not in recipes.scenarios() or method not in recipes.methods():
         return []
     fewer = DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
-    paper = recipes.compose(recipe, method=method, overrides=fewer).model_dump()
-    mine = config.model_dump()
-    found = []
-    for section in _SCALE:
-        ours, theirs = _flat(mine[section], section), _flat(paper[section], section)
-        found += [f"{key} {ours[key]} ({theirs.get(key)})" for key in ours if ours[key] != theirs.get(key)]
-    return [each for each in found if not each.startswith(NAMED)]
+    paper = recipes.compose(recipe, method=method, overrides=fewer)
+    different = differing(config.model_dump(include=_SCALE), paper.model_dump(include=_SCALE))
+    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in NAMED]
 
 
 def _sentences(config: Config, steps: int, name: str, own: Row | None, apart: list[Row]) -> list[str]:
@@ -140,11 +131,3 @@ def _sentences(config: Config, steps: int, name: str, own: Row | None, apart: li
             f"This run is not the paper's recipe (there in brackets): {', '.join(different[:6])}{more}."
         )
     return found
-
-
-def _flat(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{prefix}.{key}"
-        flat |= _flat(value, name) if isinstance(value, dict) else {name: value}
-    return flat

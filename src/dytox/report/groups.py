@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dytox import metrics
+from dytox.checking import flat
 from dytox.published.figures import CLASSES, DATASETS
 from dytox.report.record import Record
 from dytox.report.text import plural
 
 NAMED = 3  # so many differing keys can stand in a label
-Flat = dict[str, Any]  # a config as full keys and values
 Spread = tuple[float, float | None]  # mean and standard deviation, which one value does not have
 
 
@@ -88,9 +88,9 @@ def scenario(record: Record) -> str:
 
 def differing(records: Sequence[Record]) -> list[str]:
     """The keys in which the configs of these runs differ."""
-    flats = [_own(record) for record in records]
-    keys = dict.fromkeys(key for flat in flats for key in flat)
-    return [key for key in keys if len({json.dumps(flat.get(key)) for flat in flats}) > 1]
+    owns = [_own(record) for record in records]
+    keys = dict.fromkeys(key for own in owns for key in own)
+    return [key for key in keys if len({json.dumps(own.get(key)) for own in owns}) > 1]
 
 
 def value(record: Record, key: str) -> Any:
@@ -115,15 +115,8 @@ def _labels(records: Sequence[Record]) -> list[str]:
     return labels
 
 
-def _own(record: Record) -> Flat:
+def _own(record: Record) -> dict[str, Any]:
     """The config without what may differ within a group or has no effect."""
     values = record.config.decisive()
     del values["recipe"], values["seed"], values["scenario"]["order"]
-    return _flatten(values)
-
-
-def _flatten(values: dict[str, Any], prefix: str = "") -> Flat:
-    flat: Flat = {}
-    for key, each in values.items():
-        flat |= _flatten(each, f"{prefix}{key}.") if isinstance(each, dict) else {f"{prefix}{key}": each}
-    return flat
+    return flat(values)
