@@ -37,6 +37,11 @@ class Step:
     seconds: float
 
 
+def percent(hits: Tensor) -> float:
+    """How many of a hundred are hits."""
+    return 100 * int(hits.sum()) / len(hits)
+
+
 def top_k(scores: Tensor, labels: Tensor, k: int) -> float:
     """100/n · Σ_i [fewer than k classes stand ahead of label i]; of equal scores the lower class is ahead."""
     _refuse_empty(labels)
@@ -45,7 +50,7 @@ def top_k(scores: Tensor, labels: Tensor, k: int) -> float:
     # NaN is behind nothing: a label without a score is a miss.
     not_ahead = (scores < own) | ((scores == own) & (classes >= labels[:, None]))  # (n, C)
     hits = not_ahead.sum(1) > scores.shape[1] - k
-    return _percent(hits)
+    return percent(hits)
 
 
 def task_aware(scores: Tensor, labels: Tensor, boundaries: Sequence[int]) -> float:
@@ -142,10 +147,6 @@ def summary(
         "seconds": math.fsum(step.seconds for step in steps),
     }
     return {key: _without_nan(value) for key, value in content.items()}
-
-
-def _percent(hits: Tensor) -> float:
-    return 100 * int(hits.sum()) / len(hits)
 
 
 def _refuse_empty(values: Tensor) -> None:

@@ -22,5 +22,6 @@ def test_figures() -> None:
     assert text.spread((67.333, 0.2)) == "67.33 ± 0.20"
     assert text.spread(None) == "–"
     assert text.millions(10_733_584) == "10.73 M"
-    assert (text.plural(1, "class", "classes"), text.plural(2000, "image")) == ("1 class", "2,000 images")
+    assert (text.plural(1, "class"), text.plural(2, "class")) == ("1 class", "2 classes")
+    assert text.plural(2000, "image") == "2,000 images"
     assert text.printable("a\x00b") == "a�b"

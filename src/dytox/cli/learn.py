@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 
 from dytox.cli.options import FIRST, MEASURE, NEW, method_names, recipe_names, set_option
-from dytox.cli.output import console, counted, duration, finish, listed, say, table
+from dytox.cli.output import console, duration, finish, listed, say, table
+from dytox.report.text import plural
 
 if TYPE_CHECKING:
     from dytox.growing.measure import Row
@@ -126,8 +127,8 @@ def _learn(to: Console, plan: Plan) -> None:
     learner = plan.learner
     say(
         to,
-        f"{plan.path} knows {counted(len(learner.classes_), 'class')}, with "
-        f"{counted(len(learner.memory), 'image')} to rehearse and {len(learner.held_out)} to measure by.",
+        f"{plan.path} knows {plural(len(learner.classes_), 'class')}, with "
+        f"{plural(len(learner.memory), 'image')} to rehearse and {len(learner.held_out)} to measure by.",
     )
 
 
@@ -140,14 +141,14 @@ def _announce(to: Console, plan: Plan) -> None:
             f"{learner.size}×{learner.size} pixels, {config.training.epochs} epochs of batches of "
             f"{config.training.batch}, memory for {config.memory.size:,} images.",
         )
-    images = f"{counted(len(plan.learned), 'image')} to learn from, {len(plan.held)} held out"
+    images = f"{plural(len(plan.learned), 'image')} to learn from, {len(plan.held)} held out"
     if plan.new:
-        say(to, f"{counted(len(plan.new), 'new class')} ({listed(plan.new)}), {images}.")
+        say(to, f"{plural(len(plan.new), 'new class')} ({listed(plan.new)}), {images}.")
     if plan.known:
         joined = f"Known already: {listed(plan.known)}; their images join the rehearsal"
         say(to, f"{joined}." if plan.new else f"{joined}, and the model is refreshed: {images}.")
     if plan.kept:
-        say(to, f"{counted(plan.kept, 'image')} that the model has already, left out.")
+        say(to, f"{plural(plan.kept, 'image')} that the model has already, left out.")
 
 
 def _results(to: Console, rows: list[Row]) -> None:

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 
 from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument
-from dytox.cli.output import console, counted, listed, say, table, volume
+from dytox.cli.output import console, listed, say, table, volume
+from dytox.report.text import plural
 
 if TYPE_CHECKING:
     from dytox.growing.description import Description
@@ -32,10 +33,10 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def _show(to: Console, found: Description) -> None:
-    knows = f"{counted(found.classes, 'class')} in {counted(len(found.tasks), 'task')}"
+    knows = f"{plural(found.classes, 'class')} in {plural(len(found.tasks), 'task')}"
     made = f"recipe {found.recipe}, method {found.method}"
     say(to, f"{found.path}: {knows}, {made}, images of {found.image_size}×{found.image_size} pixels.")
-    kept = f"{counted(found.memory_images, 'image')} to rehearse, {found.held_out_images} held out"
+    kept = f"{plural(found.memory_images, 'image')} to rehearse, {found.held_out_images} held out"
     say(to, f"{found.parameters:,} parameters; {kept}; {volume(found.bytes)} in all.\n")
     rows = [
         (
@@ -55,7 +56,7 @@ def _show(to: Console, found: Description) -> None:
 def _event(entry: dict[str, Any]) -> str:
     """What happened to a model once."""
     if "forgotten" in entry:
-        return f"forgot {counted(entry['forgotten'], 'class')}"
+        return f"forgot {plural(entry['forgotten'], 'class')}"
     what = (
         "new classes"
         if entry["classes"]
@@ -63,7 +64,7 @@ def _event(entry: dict[str, Any]) -> str:
         if entry["known_classes"]
         else "forgotten since"
     )
-    return f"{counted(entry['images'], 'image')}, {what}, {entry['machine']}"
+    return f"{plural(entry['images'], 'image')}, {what}, {entry['machine']}"
 
 
 def forget(
@@ -87,8 +88,8 @@ def forget(
         learner.save(model)
         discard(model)
     gone = before - len(learner.memory) - len(learner.held_out)
-    left = counted(len(learner.classes_), "class")
-    say(console(), f"Removed {listed(sorted(set(classes)))} with {counted(gone, 'image')}; {left} left.")
+    left = plural(len(learner.classes_), "class")
+    say(console(), f"Removed {listed(sorted(set(classes)))} with {plural(gone, 'image')}; {left} left.")
     say(
         console(),
         "The weights that all classes share are not unlearned: what they took from those images is still in "

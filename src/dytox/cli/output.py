@@ -44,12 +44,6 @@ def finish(skipped: Sequence[str]) -> None:
         raise typer.Exit(3)
 
 
-def counted(number: int, noun: str) -> str:
-    """So many of them: 1 class, 2 classes."""
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Some names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

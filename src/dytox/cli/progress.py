@@ -12,7 +12,7 @@ import typer
 from rich import progress as bars
 from rich.console import Console
 
-from dytox.cli.output import counted, say
+from dytox.cli.output import say
 from dytox.data.scenario import Scenario
 from dytox.engine.lesson import Lesson
 from dytox.engine.loop import phases_of
@@ -20,6 +20,7 @@ from dytox.engine.observer import Interrupted
 from dytox.engine.phase import Phase, Training
 from dytox.experiments.train import Watcher
 from dytox.metrics import Step
+from dytox.report.text import plural
 from dytox.runs.run_directory import RunDirectory
 
 SILENCE = 30.0  # seconds between plain lines within a phase
@@ -80,7 +81,7 @@ class Progress(Watcher):
     def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
         """Says where the run is."""
         self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` goes on"
-        classes, count = counted(len(tasks.class_names), "class"), counted(len(tasks), "task")
+        classes, count = plural(len(tasks.class_names), "class"), plural(len(tasks), "task")
         self._say(f"{classes} in {count}, run in {run.path}")
         self.bars.update(self.run_bar, total=len(tasks))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dytox import metrics
 from dytox.data.samples import Samples
 from dytox.engine.lesson import Lesson
 from dytox.engine.loop import phases_of
@@ -51,16 +52,12 @@ def rows(labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Coll
         Row(
             what,
             int(mask.sum()),
-            _percent(before[mask]) if (labels[mask] < old).all() else None,
-            _percent(after[mask]),
+            metrics.percent(before[mask]) if (labels[mask] < old).all() else None,
+            metrics.percent(after[mask]),
         )
         for what, mask in groups.items()
         if mask.any()
     ]
-
-
-def _percent(hits: Tensor) -> float:
-    return 100 * int(hits.sum()) / len(hits)
 
 
 class _Enough(Exception):

@@ -72,11 +72,11 @@ def assess(
         if not mine.any():
             continue
         aware = metrics.task_aware(confidences[mine], labels[mine], boundaries)
-        parts.append(TaskResult(task.index + 1, int(mine.sum()), _percent(right[mine]), aware))
+        parts.append(TaskResult(task.index + 1, int(mine.sum()), metrics.percent(right[mine]), aware))
         for label in range(task.old, task.seen):
             own = right[labels == label]
             if len(own):
-                classes.append(ClassResult(names[label], task.index + 1, len(own), _percent(own)))
+                classes.append(ClassResult(names[label], task.index + 1, len(own), metrics.percent(own)))
     return Assessment(
         images=len(labels),
         right=int(right.sum()),
@@ -96,7 +96,3 @@ def _confusions(predicted: Tensor, labels: Tensor, names: Sequence[str]) -> list
     most = table.flatten().argsort(descending=True, stable=True)[:PAIRS].tolist()
     places = [divmod(place, len(names)) for place in most]
     return [Confusion(names[a], names[b], int(table[a, b])) for a, b in places if table[a, b]]
-
-
-def _percent(hits: Tensor) -> float:
-    return 100 * int(hits.sum()) / len(hits)

@@ -48,7 +48,7 @@ def head(record: Record, running: bool) -> str:
         f"class order {order if isinstance(order, int | str) else 'of its own'}",
     ]
     if record.steps:
-        learned = f"{plural(record.seen[-1], 'class', 'classes')} in {plural(len(record.steps), 'task')}"
+        learned = f"{plural(record.seen[-1], 'class')} in {plural(len(record.steps), 'task')}"
         facts.insert(0, learned if record.finished else f"{learned} so far")
     return (
         f"<header><h1>{escape(record.method)} on {escape(dataset(record))}</h1>"

@@ -35,9 +35,10 @@ def millions(count: int) -> str:
     return f"{count / 1e6:.2f} M"
 
 
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 task`, `2 tasks`."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`, `2 classes`."""
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"
 
 
 def printable(text: str) -> str:
