@@ -279,6 +279,11 @@ def test_what_cannot_work_is_refused_before_anything_is_written(tmp_path: Path, 
         ({"data": {"image_size": 9}}, "data.image_size 9 is not a multiple of model.patch_size 4"),
         ({"scenario": {"order": [0, 1, 12]}}, "label 12"),
         ({"runtime": {"device": "abacus"}}, "there is no 'abacus' here"),
+        (
+            {"sam": {"rho": 1.0, "phases": ["train", "finetun"]}},
+            "phase in sam.phases 'finetun': did you mean 'finetune'?",
+        ),
+        ({"sam": {"rho": 1.0, "phases": ["all"]}}, "'all': there is finetune, refresh, train."),
     ]:
         with pytest.raises(UserError) as error:
             train(tiny_run(**over), tmp_path / "run", Watcher())

@@ -15,8 +15,8 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.method import Method
-from dytox.engine.phase import Source
-from dytox.errors import UserError
+from dytox.engine.phase import Source, Training
+from dytox.errors import UserError, unknown
 from dytox.randomness import Position, generator, seeded
 
 
@@ -80,3 +80,14 @@ class Lesson:
     def seeded(self, purpose: str) -> AbstractContextManager[None]:
         """Within it modules are initialised as this position says."""
         return seeded(self.config.seed, self.position, purpose)
+
+
+def refuse_unknown_phases(method: Method) -> None:
+    """Raises where SAM is wanted in a phase that the method never has."""
+    sam = method.config.sam
+    if not sam.rho:
+        return
+    lessons = method.phases(Task(0, 0, 2)), method.phases(Task(1, 2, 2)), method.refresh(Task(2, 4, 0))
+    known = {phase.name for phases in lessons for phase in phases if isinstance(phase, Training)}
+    for name in sorted({*sam.phases} - known):
+        raise unknown("phase in sam.phases", name, known)

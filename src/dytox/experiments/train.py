@@ -18,7 +18,7 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Scenario, Task
 from dytox.engine import keeping
 from dytox.engine.distributed import World
-from dytox.engine.lesson import Lesson
+from dytox.engine.lesson import Lesson, refuse_unknown_phases
 from dytox.engine.observer import Diverged, Observer, Observers, State
 from dytox.experiments.evaluation import evaluate
 from dytox.experiments.origin import Origin
@@ -66,6 +66,7 @@ def train(config: Config, out: Path, watcher: Watcher, world: World | None = Non
     config, tasks = prepare(config)
     run = RunDirectory(out)
     learner = ContinualLearner(config, world)
+    refuse_unknown_phases(learner.method)
     with run.locked() if world.main else nullcontext():
         if world.main:
             run.create(config)

@@ -25,7 +25,7 @@ from dytox.data.samples import Samples, Stored
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.evaluate import scores
-from dytox.engine.lesson import Lesson
+from dytox.engine.lesson import Lesson, refuse_unknown_phases
 from dytox.engine.loop import learn
 from dytox.engine.observer import Observer, State
 from dytox.engine.phase import freeze
@@ -159,6 +159,7 @@ class ContinualLearner(Classifier):
         if not names and not len(known):
             raise UserError("There is nothing to learn: give images of at least one class.")
         refuse_single_class(task, names)
+        refuse_unknown_phases(self.method)
         remembers = self.method.uses_memory and self.config.memory.size
         if remembers:
             exemplars_per_share(self.config.memory, task.seen)  # refuses a memory that is too small
