@@ -134,8 +134,14 @@ def test_a_thousand_classes_are_asked_for_and_found(imagenet: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("dataset", "key", "value"),
-    [("digits", "resize", 9), ("cifar100", "on_demand", True), ("folder", "label", "a")],
+    [
+        ("digits", "resize", 9),
+        ("cifar100", "on_demand", True),
+        ("folder", "label", "a"),
+        ("digits", "root", "photos"),
+        ("hf:some/thing", "root", "photos"),
+    ],
 )
 def test_a_key_that_a_dataset_does_not_read_is_refused(dataset: str, key: str, value: object) -> None:
-    with pytest.raises(UserError, match=f"data.{key} is for .*leave it out"):
+    with pytest.raises(UserError, match=f"data.{key}.* is for .*leave it out"):
         datasets.load(DataConfig(dataset=dataset, image_size=8, **{key: value}))  # type: ignore[arg-type]

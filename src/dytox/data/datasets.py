@@ -116,6 +116,11 @@ def _refuse_unread(config: DataConfig, named: str) -> None:
         raise UserError(f"data.{key} is for image files, and {named} has none: leave it out.")
     if named != "huggingface" and config.label is not None:
         raise UserError(f"data.label is for Hugging Face datasets, and {named} is none: leave it out.")
+    if config.root is not None and (named == "digits" or named != config.dataset):
+        raise UserError(
+            f"data.root (--data) is for datasets that lie in a folder, and {config.dataset} does not: "
+            "leave it out, or say with data.dataset what the folder holds."
+        )
 
 
 def _as_labels(labels: Array | Sequence[int], count: int) -> Tensor:
