@@ -9,8 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dytox import metrics
 from dytox.config import Config
 from dytox.data import datasets, scenario
@@ -20,6 +18,7 @@ from dytox.engine import keeping
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson, refuse_unknown_phases
 from dytox.engine.observer import Diverged, Observer, Observers, State
+from dytox.engine.runtime import set_up
 from dytox.experiments.evaluation import evaluate
 from dytox.experiments.origin import Origin
 from dytox.learner import ContinualLearner
@@ -47,9 +46,7 @@ class Watcher(Observer):
 def prepare(config: Config) -> tuple[Config, Scenario]:
     """The config with everything resolved, and its scenario; what cannot work is refused here."""
     config = registry.complete(config)
-    if config.runtime.threads is not None:
-        torch.set_num_threads(config.runtime.threads)
-    torch.use_deterministic_algorithms(config.runtime.deterministic)
+    set_up(config.runtime)
     dataset = datasets.load(config.data)
     data = config.data.model_copy(update={"image_size": dataset.train.size})
     config = config.model_copy(update={"data": data})

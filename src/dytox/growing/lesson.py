@@ -13,13 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dytox import __version__
 from dytox.data.samples import Samples
 from dytox.engine import keeping
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer, Observers, State
+from dytox.engine.runtime import set_up
 from dytox.errors import UserError
 from dytox.growing.measure import Row, right, rows
 from dytox.growing.plan import Plan, state_of
@@ -47,8 +46,7 @@ def learn(plan: Plan, observer: Observer) -> list[Row]:
     learner, path = plan.learner, plan.path
     measured = Samples.concatenate([learner.held_out, plan.held])
     old, given = len(learner.class_names), [learner.class_names.index(name) for name in plan.known]
-    if learner.config.runtime.threads is not None:
-        torch.set_num_threads(learner.config.runtime.threads)
+    set_up(learner.config.runtime)
     before = right(learner, measured)
     with locked(path):
         if state_of(path) != plan.state:
