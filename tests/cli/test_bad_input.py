@@ -15,6 +15,9 @@ import pytest
 import torch
 from PIL import Image
 
+from dytox.data.loader import Batch
+from dytox.engine.moment import Moment
+from dytox.engine.update import Update
 from dytox.learner import ContinualLearner
 from dytox.runs.run_directory import RunDirectory
 
@@ -243,6 +246,29 @@ def test_weights_that_the_last_update_spoiled_are_noticed_too(
     sentence = refused("train", "digits", "--method", method, *tiny, *settings, "--out", tmp_path / "run")
     assert "task 1" in sentence
     assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+# Too little memory on a GPU
+
+
+def test_a_gpu_that_is_too_small_is_one_sentence_and_the_run_can_go_on(
+    refused: Refused, dytox: Program, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(update: Update, batch: Batch, moment: Moment) -> dict[str, torch.Tensor]:
+        if moment.position.task == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return step(update, batch, moment)
+
+    step, run = Update.__call__, tmp_path / "run"
+    with monkeypatch.context() as small:
+        small.setattr(Update, "__call__", full)
+        sentence = refused("train", "digits", *tiny, "--out", run)
+    assert "The GPU's memory is not enough for phase 'train' of task 2;" in sentence
+    assert "more processes" in sentence
+    assert "a smaller training.batch" in sentence
+    assert len(RunDirectory(run).read_metrics()["steps"]) == 1
+    assert dytox("resume", run).code == 0
+    assert len(RunDirectory(run).read_metrics()["steps"]) == 2
 
 
 # Folders

@@ -15,6 +15,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
 from dytox.engine.phase import Action, Phase, Training, freeze, set_learning
+from dytox.engine.runtime import within_memory
 from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
@@ -32,10 +33,11 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
         phase = phases[state.position.phase]
         lesson.position = Position(task, state.position.phase)
         observer.phase_started(lesson, phase)
-        if isinstance(phase, Action):
-            phase.run(lesson)
-        else:
-            train(lesson, phase, observer, state)
+        with within_memory(f"phase {phase.name!r} of task {task + 1}"):
+            if isinstance(phase, Action):
+                phase.run(lesson)
+            else:
+                train(lesson, phase, observer, state)
         state = State(Position(task, state.position.phase + 1))
         reach(lesson, state, observer)
     freeze(lesson.method)
