@@ -7,7 +7,7 @@ from math import cos, pi
 import pytest
 
 from dytox.config import Config, PhaseConfig, ScheduleConfig
-from dytox.engine.schedule import learning_rate
+from dytox.engine.schedule import learning_rate, stretched
 
 
 def test_the_papers_rates():
@@ -63,3 +63,13 @@ def test_steps_after_a_warm_up():
     phase = PhaseConfig(epochs=170, lr=0.1, lr_reference_batch=None, schedule=schedule)
     rates = [learning_rate(phase, epoch) for epoch in (0, 5, 9, 10, 109, 110, 130)]
     assert rates == pytest.approx([0.01, 0.055, 0.091, 0.1, 0.1, 0.01, 0.001])
+
+
+def test_stretched_steps_stay_at_their_share():
+    schedule = ScheduleConfig(name="step", warmup_epochs=1, milestones=[13, 15])
+    phase = PhaseConfig(epochs=20, schedule=schedule)
+    longer, shorter = stretched(phase, 100), stretched(phase, 3)
+    assert (longer.warmup_epochs, longer.milestones) == (5, [65, 75])
+    assert (shorter.warmup_epochs, shorter.milestones) == (0, [2, 2])
+    assert stretched(phase, 20) == schedule
+    assert stretched(Config().training, 100) == Config().training.schedule  # a cosine's warm-up stays

@@ -14,6 +14,7 @@ import torch
 
 from dytox.data.images import decode
 from dytox.engine.observer import Interrupted, Observer
+from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
 from dytox.growing import lesson, measure
 from dytox.growing.plan import PASSES, Plan, choose, make
@@ -346,6 +347,35 @@ def test_what_a_new_model_is_made_by(photos: Photos, model: Path) -> None:
     assert (by_recipe.data.image_size, by_recipe.training.epochs) == (8, 100)
 
 
+@pytest.mark.parametrize(
+    ("method", "rates"),
+    [  # in the epochs 0, 5, 64, 65, 75 and 99 of 100
+        ("wa", [0.01, 0.1, 0.1, 0.01, 0.001, 0.001]),
+        ("rpsnet", [1e-3, 1e-3, 1.25e-4, 1.25e-4, 1.25e-4, 6.25e-5]),  # halved at 20, 40, 60 and 80
+    ],
+)
+def test_a_schedule_is_as_long_as_its_training(photos: Photos, method: str, rates: list[float]) -> None:
+    found = find(photos("one", 0, 3))
+    training = choose(found, None, method, []).training
+    assert training.epochs == 100
+    assert [learning_rate(training, epoch) for epoch in (0, 5, 64, 65, 75, 99)] == pytest.approx(rates)
+    few = choose(found, None, method, ["training.epochs=3"]).training  # its own warm-up would not fit
+    assert max(few.schedule.milestones) < 3
+    own = choose(found, None, method, ["training.schedule.milestones=[7]"]).training
+    assert own.schedule.milestones == [7]
+
+
+@pytest.mark.parametrize(("method", "epochs", "steps"), [("e2e", 10, [4, 8]), ("der", 30, [15])])
+def test_the_schedule_of_finetuning_too(photos: Photos, method: str, epochs: int, steps: list[int]) -> None:
+    finetuning = choose(find(photos("one", 0, 3)), None, method, []).finetuning
+    assert (finetuning.epochs, finetuning.schedule.milestones) == (epochs, steps)
+
+
+def test_what_is_no_section_is_refused(photos: Photos) -> None:
+    with pytest.raises(UserError, match="Config key training is a section"):
+        choose(find(photos("one", 0, 3)), None, "wa", ["training=5"])
+
+
 def test_what_may_change_later_and_what_not(photos: Photos, grow: Grow, model: Path) -> None:
     grow(photos("one", 0, 2))
     more = photos("two", 2, 3)
@@ -434,3 +464,6 @@ def test_methods_without_a_memory_have_no_room_for_more_images(
     grow(photos("one", 0, 3), method=method, overrides=tiny)
     with pytest.raises(UserError, match=rf"{method} keeps no memory here .*'bee'"):
         planned(model, photos("two", 1, 2, skip=20))
+    if method == "joint":  # what it cannot do by its nature is known before anything is begun
+        with pytest.raises(UserError, match="those of the first 3 classes are gone"):
+            planned(model, photos("three", 3, 5))

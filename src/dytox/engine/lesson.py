@@ -16,7 +16,7 @@ from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.method import Method
 from dytox.engine.phase import Source, Training
-from dytox.errors import UserError, unknown
+from dytox.errors import unknown
 from dytox.randomness import Position, generator, seeded
 
 
@@ -51,11 +51,7 @@ class Lesson:
         if source == "new+memory":
             known = [] if self.known is None else [self.known]
             return Samples.concatenate([self.new, *known, self.memory.samples])
-        if self.earlier is None:
-            raise UserError(
-                f"{self.method.name} learns from the images of all tasks at once, and those of the first "
-                f"{self.task.old} classes are gone; use another method to add classes."
-            )
+        assert self.earlier is not None, "`ContinualLearner.refuse` has refused it"
         return Samples.concatenate([self.earlier, self.new])
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dytox.config import PhaseConfig
+from dytox.config import PhaseConfig, ScheduleConfig
 
 
 def learning_rate(phase: PhaseConfig, epoch: int) -> float:
@@ -18,3 +18,17 @@ def learning_rate(phase: PhaseConfig, epoch: int) -> float:
     if schedule.name == "step":
         return float(peak * schedule.gamma ** sum(epoch >= each for each in schedule.milestones))
     return peak
+
+
+def stretched(phase: PhaseConfig, epochs: int) -> ScheduleConfig:
+    """The schedule of a phase for other epochs: steps, and the warm-up before them, at the same share.
+
+    The warm-up of a cosine stays: DyTox has five epochs of it at every scale.
+    """
+    schedule = phase.schedule
+    if schedule.name != "step" or not phase.epochs:
+        return schedule
+    first, *others = (
+        round(each * epochs / phase.epochs) for each in (schedule.warmup_epochs, *schedule.milestones)
+    )
+    return schedule.model_copy(update={"warmup_epochs": first, "milestones": others})

@@ -10,10 +10,11 @@ from typing import Any
 
 from dytox import recipes
 from dytox.checking import merge, validate
-from dytox.config import Config
+from dytox.config import Config, PhaseConfig
 from dytox.data.folder import default_size
 from dytox.data.held_out import hold_out
 from dytox.data.samples import Samples
+from dytox.engine.schedule import stretched
 from dytox.errors import UserError
 from dytox.growing import source
 from dytox.growing.source import Source
@@ -23,6 +24,7 @@ from dytox.methods import registry
 from dytox.runs import files
 
 RECIPE = "own-images"
+SHORT = "cifar20-5-short"  # of the same scale, with as many epochs as methods have their schedules for
 PASSES = 20_000  # images looked at while a first folder is learned, where nobody says otherwise
 FEWEST, MOST = 20, 100  # epochs
 FIXED = ("model", "method", "data", "loss")  # what a model cannot change once it has learned
@@ -131,14 +133,26 @@ def choose(
 ) -> Config:
     """The config of a new model: a recipe's, or one for so many images of such a size and such an encoder."""
     values: dict[str, Any] = recipes.compose(recipe or RECIPE, method=method).model_dump()
+    wanted: dict[str, Any] = dict(encoder or {})
+    for override in map(recipes.override, overrides):
+        wanted = merge(wanted, override)
     if recipe is None:
         epochs = min(MOST, max(FEWEST, round(PASSES / found.images)))
         values = merge(values, {"training": {"epochs": epochs}})
+        values = merge(values, schedules(merge(values, wanted), method))
     if values["data"]["image_size"] is None:
         values = merge(values, {"data": {"image_size": default_size(found.classes)}})
-    for layer in (encoder or {}, *map(recipes.override, overrides)):
-        values = merge(values, layer)
-    return validate(Config, values)
+    return validate(Config, merge(values, wanted))
+
+
+def schedules(values: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """The method's schedules, stretched to the epochs of these values."""
+    short, found = recipes.compose(SHORT, method=method), dict[str, Any]()
+    for name, phase in (("training", short.training), ("finetuning", short.finetuning)):
+        if isinstance(values[name], Mapping):  # else it is refused with the whole
+            epochs = validate(PhaseConfig, values[name], f"{name}.").epochs
+            found[name] = {"schedule": stretched(phase, epochs).model_dump()}
+    return found
 
 
 def changed(learner: ContinualLearner, overrides: Sequence[str]) -> ContinualLearner:

@@ -168,6 +168,11 @@ class ContinualLearner(Classifier):
                 f"{self.method.name} keeps no memory here that more images of a known class "
                 f"({self.class_names[known.labels[0]]!r}) could join: leave them out."
             )
+        if self.method.needs_all_images and self.class_names and self.earlier is None:
+            raise UserError(
+                f"{self.method.name} learns from the images of all tasks at once, and those of the first "
+                f"{task.old} classes are gone; use another method to add classes."
+            )
         if self.class_names and remembers and not len(self.memory):
             raise UserError(
                 f"This model has no memory: no image of its {len(self.class_names)} classes is left to "
