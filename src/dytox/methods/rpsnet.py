@@ -24,7 +24,7 @@ from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import select_memory
+from dytox.engine.rehearsal import growing, select_memory
 from dytox.losses import Term
 from dytox.models.base import Output
 from dytox.models.build import path_net
@@ -58,10 +58,8 @@ class RpsNet(Method):
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train the last path with the teacher; select the memory."""
-        teaching = [Action("teacher", self.keep_teacher)] if task.index else []
         return [
-            *teaching,
-            Action("expand", self.expand),
+            *growing(self, task),
             Training("train", "new+memory", self.model.learning, self.config.training),
             Action("tidy", self.drop_teacher),
             Action("memory", select_memory),

@@ -21,7 +21,7 @@ from dytox.data.scenario import Task
 from dytox.engine.extractors import ExtractorMethod
 from dytox.engine.lesson import Lesson
 from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import select_memory
+from dytox.engine.rehearsal import growing, select_memory
 from dytox.engine.schedule import learning_rate
 from dytox.losses import Term, distillation_by_image
 from dytox.models import pruning
@@ -46,10 +46,8 @@ class SimpleDer(ExtractorMethod):
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train a new extractor, prune it, let it recover; then the classifier and the memory."""
-        teaching = [Action("teacher", self.keep_teacher)] if task.index else []
         return [
-            *teaching,
-            Action("expand", self.expand),
+            *growing(self, task),
             Training("train", "new+memory", self.model.learning, self.config.training),
             Action("prune", self.prune),
             Training("recover", "new+memory", self.model.learning, self.recovery()),
