@@ -385,7 +385,7 @@ def test_it_needs_no_about(own: Path) -> None:
         ("config: !!python/name:os.system\n", "is not readable as YAML"),
         (
             "scale: demo\n",
-            "has no key 'config': a recipe has the keys scale and config, about and large if wanted.",
+            "has no key 'config': a recipe has the keys scale and config, about, large and tuned if wanted.",
         ),
         ("config: {}\n", "has no key 'scale': a recipe has the keys"),
         ("", "has no key 'scale'"),

@@ -1,7 +1,8 @@
 """Presets: a recipe is a scenario (which classes come when) with a method (how they are learned).
 
 Defaults < the method's preset at the scenario's scale < the scenario < what a method always has < `--set`.
-A scenario with `large: true` has images as large as ImageNet's, for which a preset may have other values.
+A scenario with `large: true` has images as large as ImageNet's, one with `tuned: true` takes our own values in
+the place of the paper's: a preset may have such values under the same name.
 A scenario of one's own is a YAML file in the form of those in `scenarios/`, named by its path.
 """
 
@@ -19,6 +20,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from dytox.checking import merge, validate
 from dytox.config import Config
 from dytox.errors import UserError, unknown
+
+VARIANTS = ("large", "tuned")
 
 
 def scenarios() -> dict[str, str]:
@@ -48,7 +51,7 @@ def compose(
     layers: list[Mapping[str, Any]] = [{"recipe": Path(recipe).stem}]
     for part in (base, preset):
         layers += [part.get("config", {}), part.get("scales", {}).get(scale, {})]
-        layers += [part.get("large", {})] if scenario.get("large") else []
+        layers += [part.get(variant, {}) for variant in VARIANTS if scenario.get(variant)]
     layers += [scenario["config"], preset.get("always", {}), *map(override, overrides), values or {}]
     merged: dict[str, Any] = Config().model_dump()
     for layer in layers:
@@ -88,10 +91,10 @@ def _read_own(path: Path) -> dict[str, Any]:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         where = f" in line {mark.line + 1}" if mark else ""
         raise UserError(f"The recipe {path} is not readable as YAML{where}.") from None
-    form = "a recipe has the keys scale and config, about and large if wanted"
+    form = "a recipe has the keys scale and config, about, large and tuned if wanted"
     keys = content if isinstance(content, dict) else {}
     for key in keys:
-        if key not in ("about", "scale", "large", "config"):
+        if key not in ("about", "scale", *VARIANTS, "config"):
             raise UserError(f"The recipe {path} has the key {key!r}: {form}.")
     for key in ("scale", "config"):
         if key not in keys:
