@@ -1,8 +1,8 @@
 """Presets: a recipe is a scenario (which classes come when) with a method (how they are learned).
 
 Defaults < the method's preset at the scenario's scale < the scenario < what a method always has < `--set`.
-A scenario with `large: true` has images as large as ImageNet's, one with `tuned: true` takes our own values in
-the place of the paper's: a preset may have such values under the same name.
+A scenario with `large: true` has images as large as ImageNet's, one with `tuned: true` takes our own values
+in the place of the paper's: a preset may have such values under the same name.
 A scenario of one's own is a YAML file in the form of those in `scenarios/`, named by its path.
 """
 
