@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from dytox import recipes
 from dytox.config import Config
@@ -55,6 +56,13 @@ def test_all_presets_are_there_and_say_what_they_are() -> None:
     for about in [*recipes.scenarios().values(), *recipes.methods().values()]:
         assert about
         assert "\n" not in about
+
+
+@pytest.mark.parametrize("kind", ["scenarios", "methods"])
+def test_what_a_preset_is_stands_in_its_first_line(kind: str) -> None:
+    folder = Path(recipes.__file__).parent / kind
+    found = {path.stem: YAML(typ="safe").load(path)["about"] for path in folder.glob("*.yaml")}
+    assert getattr(recipes, kind)() == found
 
 
 @pytest.mark.parametrize("method", sorted(registry.BUILT_IN))

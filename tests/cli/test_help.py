@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,6 +32,22 @@ def test_help_of_a_command(name: str) -> None:
         assert parameter.help, f"dytox {name}: {parameter.name} has no help"
         if parameter.param_type_name == "option":
             assert parameter.rich_help_panel, f"dytox {name}: {parameter.name} stands in no panel"
+
+
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [
+        ("forget", "MODEL CLASS..."),
+        ("report", "RUN..."),
+        ("paper", "[TABLE]"),
+        ("predict", "MODEL IMAGE..."),
+    ],
+)
+def test_how_a_command_is_called(name: str, usage: str, dytox: Callable[..., Any]) -> None:
+    told = dytox(name, "--help").out
+    line = next(line for line in told.splitlines() if "Usage: " in line)
+    assert re.sub("[{}]", "", line).split("[OPTIONS] ")[1].strip() == usage
+    assert "<bool>" not in told
 
 
 def test_commands_stand_in_three_panels() -> None:

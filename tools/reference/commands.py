@@ -42,7 +42,8 @@ def _command(name: str, command: Any) -> list[str]:
 
 def _spelling(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        return parameter.metavar or parameter.name.upper()
+        name = (parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs == -1 else "")
+        return name if parameter.required else f"[{name}]"
     return " ".join([", ".join(parameter.opts), parameter.metavar or ""]).strip()
 
 

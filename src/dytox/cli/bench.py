@@ -22,7 +22,7 @@ PARTS = ("model", "augmentation", "herding", "loading", "task")
 
 PartArgument = Annotated[
     list[str] | None,
-    typer.Argument(help=f"Any of {', '.join(PARTS)}; without it, all of them.", metavar="[PART]..."),
+    typer.Argument(help=f"Any of {', '.join(PARTS)}; without it, all of them.", metavar="PART"),
 ]
 TasksOption = Annotated[
     str,

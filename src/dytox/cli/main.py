@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -22,11 +23,13 @@ from dytox.cli import (
     training,
     tune,
 )
+from dytox.cli.flags import Command, Commands
 from dytox.cli.output import console, say
 from dytox.errors import UserError
 
 app = typer.Typer(
     name="dytox",
+    cls=Commands,
     help="Continual image classification: teach a model new classes, task after task, and keep the old ones.",
     epilog="New here: `dytox doctor`, then `dytox train digits`; with images of your own, "
     "`dytox learn MODEL FOLDER`. Every command has an example in its `--help`.",
@@ -35,29 +38,37 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-OWN = "Your own model"
-EXPERIMENTS = "Experiments"
-HERE = "What there is"
-
-app.command("learn", rich_help_panel=OWN)(learn.learn)
-app.command("predict", rich_help_panel=OWN)(predict.predict)
-app.command("evaluate", rich_help_panel=OWN)(predict.evaluate)
-app.command("info", rich_help_panel=OWN)(models.info)
-app.command("forget", rich_help_panel=OWN)(models.forget)
-app.command("export", rich_help_panel=OWN)(models.export)
-app.command("push", rich_help_panel=OWN)(models.push)
-app.command("pull", rich_help_panel=OWN)(models.pull)
-app.command("train", rich_help_panel=EXPERIMENTS)(training.train)
-app.command("resume", rich_help_panel=EXPERIMENTS)(training.resume)
-app.command("report", rich_help_panel=EXPERIMENTS)(report.report)
-app.command("reproduce", rich_help_panel=EXPERIMENTS)(reproduce.reproduce)
-app.command("tune", rich_help_panel=EXPERIMENTS)(tune.tune)
-app.command("paper", rich_help_panel=EXPERIMENTS)(paper.paper)
-app.command("recipes", rich_help_panel=HERE)(catalogue.recipes)
-app.command("methods", rich_help_panel=HERE)(catalogue.methods)
-app.command("show", rich_help_panel=HERE)(catalogue.show)
-app.command("bench", rich_help_panel=HERE)(bench.bench)
-app.command("doctor", rich_help_panel=HERE)(doctor.doctor)
+# By panels of the help; each command is called as its function is.
+COMMANDS: dict[str, list[Callable[..., None]]] = {
+    "Your own model": [
+        learn.learn,
+        predict.predict,
+        predict.evaluate,
+        models.info,
+        models.forget,
+        models.export,
+        models.push,
+        models.pull,
+    ],
+    "Experiments": [
+        training.train,
+        training.resume,
+        report.report,
+        reproduce.reproduce,
+        tune.tune,
+        paper.paper,
+    ],
+    "What there is": [
+        catalogue.recipes,
+        catalogue.methods,
+        catalogue.show,
+        bench.bench,
+        doctor.doctor,
+    ],
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        app.command(cls=Command, rich_help_panel=panel)(command)
 
 
 def _version(wanted: bool) -> None:

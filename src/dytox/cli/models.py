@@ -69,7 +69,7 @@ def _event(entry: dict[str, Any]) -> str:
 
 def forget(
     model: ModelArgument,
-    classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS...")],
+    classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS")],
 ) -> None:
     """Remove classes from a model: their outputs and their images.
 

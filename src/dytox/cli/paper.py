@@ -17,7 +17,7 @@ from dytox.published.tables import TABLES, Cell, Table, table
 def paper(
     name: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(TABLES)}; without it, all of them.", metavar="[TABLE]"),
+        typer.Argument(help=f"One of {', '.join(TABLES)}; without it, all of them.", metavar="TABLE"),
     ] = None,
 ) -> None:
     """Print the figures that were published, with the memory that each was measured with.

@@ -28,7 +28,7 @@ ImagesArgument = Annotated[
     list[str],
     typer.Argument(
         help="Image files, folders (with all folders in them), or - for an image from a pipe.",
-        metavar="IMAGE...",
+        metavar="IMAGE",
     ),
 ]
 TopOption = Annotated[

@@ -22,7 +22,7 @@ SUFFIXES = (".html", ".csv", ".md", ".tex", ".png", ".svg")
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Run directories, or folders that hold several.", metavar="RUN..."),
+        typer.Argument(help="Run directories, or folders that hold several.", metavar="RUN"),
     ],
     out: Annotated[
         list[Path] | None,

@@ -8,18 +8,17 @@ A scenario of one's own is a YAML file in the form of those in `scenarios/`, nam
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-from dytox.checking import merge, validate
-from dytox.config import Config
 from dytox.errors import UserError, unknown
+
+if TYPE_CHECKING:  # the schema and the reader of YAML are slow to import, and a list of names needs neither
+    from dytox.config import Config
 
 VARIANTS = ("large", "tuned")
 
@@ -42,6 +41,9 @@ def compose(
     values: Mapping[str, Any] | None = None,
 ) -> Config:
     """The config of a recipe with a method, then `key=value` overrides, then nested values."""
+    from dytox.checking import merge, validate
+    from dytox.config import Config
+
     scenario = _scenario(recipe)
     preset = _method_preset(method)
     base = _read("bases", preset["extends"])
@@ -66,7 +68,7 @@ def override(text: str) -> dict[str, Any]:
         raise UserError(f"--set {text!r} is not of the form key=value, as in --set training.epochs=50.")
     try:
         parsed = _yaml(value) if value.strip() else None
-    except (YAMLError, ValueError):  # ValueError: a date that is none
+    except _Unreadable:
         raise UserError(f"--set {text!r}: the value is not readable as YAML.") from None
     for part in reversed(key.strip().split(".")):
         parsed = {part: parsed}
@@ -84,13 +86,11 @@ def _scenario(recipe: str) -> dict[str, Any]:
 def _read_own(path: Path) -> dict[str, Any]:
     """A scenario from somebody's own file, checked as far as the schema does not do it."""
     try:
-        content = _yaml(path.read_text(encoding="utf-8"))
+        content = _yaml(path.read_bytes())
     except OSError as error:
         raise UserError(f"The recipe {path} cannot be read: {error.strerror}.") from None
-    except (YAMLError, ValueError) as error:
-        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise UserError(f"The recipe {path} is not readable as YAML{where}.") from None
+    except _Unreadable as error:
+        raise UserError(f"The recipe {path} is not readable as YAML{error}.") from None
     form = "a recipe has the keys scale and config, about, large and tuned if wanted"
     keys = content if isinstance(content, dict) else {}
     for key in keys:
@@ -124,12 +124,24 @@ def _read(kind: str, name: str) -> dict[str, Any]:
 
 def _about(kind: str, name: str) -> str:
     """What stands in the first line: a list of all need not read all, which takes longer than a list may."""
-    return str(_yaml(_text(kind, name).partition("\n")[0])["about"])
+    text = _text(kind, name).partition("\n")[0].removeprefix("about: ")
+    return str(json.loads(text)) if text.startswith('"') else text
 
 
 def _text(kind: str, name: str) -> str:
     return files(__package__).joinpath(kind, f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def _yaml(text: str) -> Any:
-    return YAML(typ="safe", pure=True).load(text)  # YAML 1.2
+class _Unreadable(Exception):
+    """Text that is not YAML; as text, where."""
+
+
+def _yaml(text: str | bytes) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text)  # YAML 1.2
+    except (YAMLError, ValueError) as error:  # ValueError: a date that is none
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        raise _Unreadable(f" in line {mark.line + 1}" if mark else "") from None
