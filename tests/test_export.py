@@ -83,16 +83,16 @@ def test_onnx_agrees_and_describes_itself(exported: tuple[ContinualLearner, Path
     assert [each.name for each in path.parent.iterdir()] == ["model.onnx"]
 
 
-def test_onnx_agrees_with_one_head_softmax_and_gaps(
+def test_onnx_agrees_for_a_resnet_with_softmax_and_gaps(
     taught: Callable[..., ContinualLearner], tmp_path: Path
 ) -> None:
-    learner = taught("replay", loss={"activation": "softmax"})
+    learner = taught("podnet")
     learner.forget("ant", "d\"q'")
     write(learner, tmp_path / "model.onnx")
     assert_onnx_agrees(learner, tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("method", ["dytox", "replay"])  # tokens and heads; one head, as all others here
+@pytest.mark.parametrize("method", ["dytox", "replay"])  # tokens and heads; one head
 def test_torch_export_agrees(taught: Callable[..., ContinualLearner], tmp_path: Path, method: str) -> None:
     learner, path = taught(method, runtime={"precision": "fp64"}), tmp_path / "model.pt2"
     learner.forget("ant", "d\"q'", "elk")

@@ -13,20 +13,24 @@ from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted
 from dytox.experiments.train import Watcher, resume, train
 from dytox.methods import registry
+from dytox.report import comparison_page, run_page, style
+from dytox.report.groups import group
+from dytox.report.record import read
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))
 import processes
 
-METHODS = sorted({*registry.BUILT_IN, "replay-resnet", "der-pruned"})
+ON_RESNETS = {"finetune-resnet", "replay-resnet", "joint-resnet"}
+METHODS = sorted({*registry.BUILT_IN, *ON_RESNETS, "der-pruned"})
 TINY = [
-    "scenario.classes=4",
-    "data.test_share=0.9",
+    "scenario.classes=6",  # three tasks: in the third, RPSNet draws its second path
+    "data.test_share=0.95",
     "data.validation_share=0.3",  # few images to learn, and fewer to test
     "model.dim=16",
     "model.heads=2",
     "model.depth=1",
     "training.epochs=2",
-    "training.batch=14",
+    "training.batch=8",
     "training.schedule.warmup_epochs=1",
     "training.schedule.warmup_lr=1e-4",
     "training.schedule.milestones=[]",
@@ -41,18 +45,18 @@ SHORTER = {"bic": ["method.correction.epochs=2"], "simple_der": ["method.recover
 
 def options(name: str) -> list[str]:
     method = registry.find(recipes.compose("digits", method=name).method.name)
-    memory = ["memory.size=18", "memory.per_class=null"] if method.uses_memory else []
+    memory = ["memory.size=12", "memory.per_class=null"] if method.uses_memory else []
     return [*TINY, *memory, *SHORTER.get(name, [])]
 
 
 class Stopper(Watcher):
-    """Counts the steps of the second task, and wants to stop after so many."""
+    """Counts the steps of the second and third task, and wants to stop after so many."""
 
     def __init__(self, limit: float = float("inf")) -> None:
         self.steps, self.limit = 0, limit
 
     def step_ended(self, lesson, total):
-        self.steps += lesson.task.index == 1
+        self.steps += lesson.task.index > 0
 
     def stop_wanted(self):
         return self.steps >= self.limit
@@ -89,10 +93,10 @@ def content(run: Path) -> tuple[dict, dict, list]:
 def test_cut_off_twice_and_resumed_it_ends_the_same_bit_by_bit(runs, tmp_path, name):
     steps = int((runs["one"] / f"{name}.steps").read_text())
     config = recipes.compose("digits", method=name, overrides=options(name))
-    with pytest.raises(Interrupted):  # in the midst of an epoch of the first training
-        train(config, tmp_path / "run", Stopper(3))
-    with pytest.raises(Interrupted):  # near the end of the last training
-        resume(tmp_path / "run", Stopper(steps - 3 - 1))
+    with pytest.raises(Interrupted):  # in the midst of the second task's first epoch
+        train(config, tmp_path / "run", Stopper(1))
+    with pytest.raises(Interrupted):  # near the end of the third task's last training
+        resume(tmp_path / "run", Stopper(steps - 1 - 1))
     resume(tmp_path / "run", Watcher())
     expected, found = content(runs["one"] / name), content(tmp_path / "run")
     assert expected[0].keys() == found[0].keys()
@@ -111,3 +115,23 @@ def test_two_processes_agree_with_one(runs, name):
     assert [line["lr"] for line in log] == [line["lr"] for line in lines]
     for line, other in zip(log, lines, strict=True):
         assert other["losses"] == pytest.approx(line["losses"], abs=1e-8)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_its_run_has_a_page(runs, name, monkeypatch):
+    """Composed as ever, figures and all; that they become drawings is tested elsewhere, and takes longer."""
+    figures = {}
+    monkeypatch.setattr(style, "inline", lambda figure, name, about: str(figures.setdefault(name, figure)))
+    record = read(runs["one"] / name)
+    assert "6 classes in 3 tasks" in run_page.render(record)
+    assert {"accuracy", "matrix", "forgetting", "learning", "confusion"} <= figures.keys()
+    words = {text.get_text() for axes in figures["learning"].axes for text in axes.texts}
+    assert {term for line in record.log for term in line["losses"]} - {"total"} <= words
+
+
+def test_all_of_them_side_by_side(runs, tmp_path):
+    found = group([read(runs["one"] / name) for name in METHODS])
+    comparison_page.write(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert len({each.label for each in found}) == len(METHODS)
+    assert all(each.label in page for each in found)
