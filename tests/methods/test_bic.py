@@ -68,6 +68,18 @@ def test_one_exemplar_a_class_leaves_nothing_to_correct_by(taught):
     assert "correct" not in taught("bic", increments=(7, 2), memory={"size": 9})[1].phases(1)
 
 
+def test_one_image_a_class_leaves_nothing_to_correct_by(taught):
+    learner, diary = taught("bic", increments=(2, 2), each=1)
+    assert diary.chapter(1, "correct").steps == []
+    assert not any(diary.chapter(1, "correct").moved("").values())
+    assert len(learner.memory) == 4
+
+
+def test_with_shares_old_and_new_classes_are_validated_on_equally(taught):
+    _, diary = taught("bic", increments=(2, 2), memory={"size": 24, "shares": 2})
+    assert counts_of(diary.chapter(1, "correct")) == [1] * 4
+
+
 def test_stage_two_minimises_the_cross_entropy_of_corrected_logits(midway, made):
     method = midway("bic", [2, 3])
     method.drop_teacher(None)

@@ -136,6 +136,18 @@ def test_beside_the_published_figures(ten: Path, page_of_ten: str) -> None:
     assert "33.15" not in text  # the published forgetting, of another formula
 
 
+def test_the_published_joint_resnet_is_an_average_over_steps(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", recipe="cifar100-10", method="joint-resnet", tasks=10, classes=100)
+    record = read(run)
+    assert record.metrics is not None
+    text = Reader(sections.accuracy(record, compare(record.config))).text
+    gap = record.metrics["avg_top1"] - 80.41
+    assert f"Against the published ResNet18 joint (all memory): Avg {gap:+.2f} points." in text
+    assert "compare it with Avg" in text
+    assert "published Last 80.4" not in text
+    assert "published Avg 80.4" in text
+
+
 def test_the_distributed_memory_has_its_own_figures(tmp_path: Path) -> None:
     overrides = ["memory.shares=2"]
     run = make_run(tmp_path / "run", recipe="cifar100-10", tasks=10, classes=100, overrides=overrides)

@@ -59,14 +59,17 @@ def reach(lesson: Lesson, state: State, observer: Observer) -> None:
 
 
 def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
-    """A training phase, from `state` on."""
+    """A training phase, from `state` on; without an image it is over."""
+    samples = lesson.samples(phase.samples)
+    if not len(samples):
+        return
     set_learning(lesson.method, phase.learns())
     if lesson.config.runtime.compile:
         compile_parts(lesson.method)
     update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
     update.load_state(state.optimizer)
     loader = Loader(
-        lesson.samples(phase.samples),
+        samples,
         phase.config,
         lesson.augmentation,
         seed=lesson.config.seed,

@@ -30,7 +30,8 @@ class Action:
 class Training:
     """Epochs over some samples, in which `learns()` learn: all else is frozen and in eval mode.
 
-    Samples are a source, or a function of the lesson, which must give the same whenever it is asked.
+    Samples are a source, or a function of the lesson, which must give the same whenever it is asked; if it
+    gives none, the phase is left out.
     """
 
     name: str

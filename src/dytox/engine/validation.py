@@ -8,6 +8,7 @@ class are held out while it is learned, and it is these that take those places i
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from dytox.data.samples import Samples
 from dytox.engine.lesson import Lesson
@@ -26,17 +27,20 @@ def reserved(count: int) -> int:
 def learned(lesson: Lesson) -> Samples:
     """New images and memory without what is for validation."""
     known = [] if lesson.known is None else [lesson.known]
-    return Samples.concatenate([_new(lesson, held=False), *known, _memory(lesson, held=False)])
+    return Samples.concatenate([_new(lesson, held=False), *known, _learned_memory(lesson)])
 
 
 def validation(lesson: Lesson) -> Samples:
-    """What is for validation: as many images of each new class as of an old one."""
-    return Samples.concatenate([_new(lesson, held=True), _memory(lesson, held=True)])
+    """What is for validation: as many images of each new class as of an old one; none without both."""
+    first = lesson.memory.shares == 0  # of several shares one, or there would be more of the old
+    new, old = _new(lesson, held=True), lesson.memory.samples.take(_for_validation(lesson) & first)
+    both = Samples.concatenate([new, old])
+    return both if len(new) and len(old) else both.take(torch.zeros(0, dtype=torch.int64))
 
 
 def rehearsed(lesson: Lesson) -> Samples:
     """The memory alone, without what is for validation; every class as often as the largest."""
-    return _memory(lesson, held=False).balanced()
+    return _learned_memory(lesson).balanced()
 
 
 def select_apart(lesson: Lesson) -> None:
@@ -44,8 +48,13 @@ def select_apart(lesson: Lesson) -> None:
     select_memory(lesson, _most_wanted_apart)
 
 
-def _memory(lesson: Lesson, *, held: bool) -> Samples:
-    return lesson.memory.samples.take((lesson.memory.ranks() % EACH == 1) == held)
+def _learned_memory(lesson: Lesson) -> Samples:
+    return lesson.memory.samples.take(~_for_validation(lesson))
+
+
+def _for_validation(lesson: Lesson) -> Tensor:
+    """Which exemplars are."""
+    return lesson.memory.ranks() % EACH == 1
 
 
 def _new(lesson: Lesson, *, held: bool) -> Samples:
@@ -69,7 +78,7 @@ def _most_wanted_apart(lesson: Lesson, share: int, quota: int) -> Samples:
     mine = torch.isin(kept.samples.labels, torch.tensor(lesson.known_classes)) & (kept.shares == share)
     chosen = []
     for held, parts in pools.items():
-        again = kept.samples.take(mine & ((kept.ranks() % EACH == 1) == held))
+        again = kept.samples.take(mine & (_for_validation(lesson) == held))
         pool = Samples.concatenate([*parts, again])
         chosen.append(select(lesson, pool, share, quota) if len(pool) else pool)
     both = Samples.concatenate(chosen)

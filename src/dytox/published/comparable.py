@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dytox import recipes
 from dytox.checking import differing
 from dytox.config import Config
 from dytox.published import figures
-from dytox.published.figures import CLASSES, DATASETS, PER_CLASS, Row, facts
+from dytox.published.figures import CLASSES, DATASETS, JOINT_NOTE, PER_CLASS, Row, facts
 from dytox.published.naming import COMPONENTS, other_parts, paper_name, preset
 
 DISTRIBUTED = ("training.batch=512", "finetuning.batch=512")  # of ImageNet's rows: 4 GPUs instead of 8
@@ -21,7 +21,7 @@ class Comparison:
     """Published rows for a run, and in sentences why these."""
 
     steps: int | None  # None: the paper has no such setting
-    own: Row | None  # the same method with the same kind of memory
+    own: Row | None  # the same method with the same kind of memory; an average over steps as Avg
     alongside: list[Row]  # other methods, with the same kind of memory
     apart: list[Row]  # the same method with another kind of memory
     sentences: list[str]
@@ -49,7 +49,10 @@ def compare(config: Config) -> Comparison:
     others = [row for row in found if row.method != name]
     alongside = [row for row in others if row.memory in kinds or not row.method.startswith("DyTox")]
     apart = [row for row in mine if row is not own]
-    return Comparison(steps, own, alongside, apart, _sentences(config, steps, name, own, apart))
+    sentences = _sentences(config, steps, name, own, apart)
+    if own and own.method == "ResNet18 joint" and own.last is not None:
+        own, sentences = replace(own, avg=own.last, last=None), [*sentences, JOINT_NOTE]
+    return Comparison(steps, own, alongside, apart, sentences)
 
 
 def published_steps(config: Config) -> int | None:

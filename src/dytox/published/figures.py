@@ -19,6 +19,10 @@ MEMORIES = {
 }
 DATASETS = {"cifar100": "CIFAR-100", "imagenet100": "ImageNet-100", "imagenet1000": "ImageNet-1000"}
 CLASSES = {"cifar100": 100, "imagenet100": 100, "imagenet1000": 1000}
+JOINT_NOTE = (
+    "ResNet18 joint is a new model at each step; its published Last varies with the steps, as an average "
+    "over them does: compare it with Avg."
+)
 PER_CLASS = 20  # exemplars a class at the end, in every setting of the paper
 _SECTIONS = {
     "baselines": "global",

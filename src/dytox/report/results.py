@@ -96,7 +96,8 @@ def _published(found: Sequence[Group]) -> list[Line]:
         comparison = compare(each.records[0].config)
         for row in [*([comparison.own] if comparison.own else []), *comparison.alongside]:
             line = lines.setdefault((row.method, row.memory), Line(row.method, row.memory, published=True))
-            line.figures[each.scenario] = _row_figures(row)
+            if row is comparison.own or each.scenario not in line.figures:
+                line.figures[each.scenario] = _row_figures(row)
     order = {"all": 0, "global": 1}
     return sorted(lines.values(), key=lambda line: order.get(line.memory, 2))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dytox.experiments.reproduce.plan import Plan, Row, Setting
 from dytox.published import figures
-from dytox.published.figures import DATASETS
+from dytox.published.figures import DATASETS, JOINT_NOTE
 from dytox.published.tables import MEMORY_NOTE
 
 BASELINES = {
@@ -23,10 +23,6 @@ BASELINES = {
 }
 OURS = {"DyTox": "dytox", "DyTox+": "dytox-plus", "DyTox++": "dytox-plus-plus"}
 MEMORIES = ("all", "global", "distributed", "original")  # whose figures are the fairest first
-JOINT_NOTE = (
-    "ResNet18 joint is a new model at each step; its published Last varies with the steps, as an average "
-    "over them does: compare it with Avg."
-)
 
 
 def cifar100() -> Plan:
