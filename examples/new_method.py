@@ -17,7 +17,7 @@ class Balanced(Method):
 
     def phases(self, task):
         how = self.config.training
-        train = Training("train", lambda lesson: lesson.samples("new+memory").balanced(), self.rehearses, how)
+        train = Training("train", lambda lesson: lesson.samples("new+memory").balanced(), self.learns, how)
         before = [Action("teacher", self.keep_teacher)] if task.index else []
         return [*before, Action("expand", self.expand), train, Action("memory", select_memory)]
 

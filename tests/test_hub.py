@@ -159,7 +159,7 @@ def test_what_goes_wrong_is_one_sentence(fake: FakeHub, model: Path, tmp_path: P
     with pytest.raises(UserError):
         hub.pull("me/digits", tmp_path / "back")
     assert not (tmp_path / "back").exists()
-    with pytest.raises(UserError, match="is not a model directory"):
+    with pytest.raises(UserError, match="There is no folder"):
         hub.push(tmp_path / "nowhere", "me/digits")
 
 

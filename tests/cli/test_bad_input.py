@@ -296,8 +296,10 @@ def test_a_folder_that_cannot_be_one(refused: Refused, tiny: list[str]) -> None:
 
 def test_a_folder_that_is_no_run(refused: Refused, tmp_path: Path) -> None:
     for command in ("resume", "report"):
-        for path in (tmp_path, tmp_path / "none"):
-            assert refused(command, path) == f"{path} is not a run directory: there is no config.yaml in it."
+        assert refused(command, tmp_path) == (
+            f"{tmp_path} is not a run directory: there is no config.yaml in it."
+        )
+        assert refused(command, "none") == "There is no folder none: name a run directory."
     assert list(tmp_path.iterdir()) == []
 
 
@@ -317,7 +319,7 @@ def test_metrics_that_are_none(refused: Refused, content: str) -> None:
 
 def test_names_with_brackets_and_colons_come_out_as_they_are(refused: Refused) -> None:
     assert refused("resume", "[bold]:smile:[/x") == (
-        "[bold]:smile:[/x is not a run directory: there is no config.yaml in it."
+        "There is no folder [bold]:smile:[/x: name a run directory."
     )
 
 

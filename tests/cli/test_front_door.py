@@ -97,6 +97,7 @@ def test_doctor_without_torch_still_speaks(dytox: Program, monkeypatch: pytest.M
         ),
         (["show", "digits", "--set", "loss.activation=7"], "should be 'sigmoid' or 'softmax', not 7."),
         (["paper", "cifar10"], "did you mean 'cifar100'?"),
+        (["show", "digits", "--set", "data.dataset=digit"], "did you mean 'digits'?"),
     ],
 )
 def test_the_nearest_name_is_suggested(dytox: Program, arguments: list[str], words: str) -> None:
@@ -111,6 +112,12 @@ def test_the_nearest_name_is_suggested(dytox: Program, arguments: list[str], wor
         ("dytox lea", ["learn"]),
         ("dytox train cifar100-b50-1", ["cifar100-b50-10"]),
         ("dytox show digits --method dytox-plus-p", ["dytox-plus-plus"]),
+        ("dytox show digits --method dytox+", ["dytox+", "dytox++"]),
+        ("dytox paper imagenet1", ["imagenet100", "imagenet1000"]),
+        ("dytox reproduce cal", ["calibration"]),
+        ("dytox reproduce ablation --scale s", ["short"]),
+        ("dytox bench l", ["loading"]),
+        ("dytox train digits --method ucir --set method.mar", ["margin="]),
         ("dytox train digits --set augment.randaugment.mag", ["magnitude=", "magnitude_std="]),
     ],
 )

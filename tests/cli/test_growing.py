@@ -211,7 +211,8 @@ def test_forget_says_what_it_does_not_do(dytox: Program, taught: Path, refused: 
 
 
 def test_what_is_refused(dytox: Program, taught: Path, refused: Callable[..., str]) -> None:
-    assert "is not a model directory" in refused("predict", "nowhere", "one")
+    missing = refused("predict", "nowhere", "one")
+    assert missing == "There is no folder nowhere: name a model directory."
     assert "--json and --csv are two forms" in refused("predict", "model", "one", "--json", "--csv")
     assert "There is no task 3" in refused("predict", "model", "one", "--task", "3")
     assert "There is no image file gone.png" in refused("predict", "model", "gone.png")

@@ -40,7 +40,7 @@ def test_a_table_is_run_and_printed_and_run_on_where_something_is_missing(
     kept, gone = folder / "digits-dytox-order=2", folder / "digits-dytox-decoder=tab-per-task-order=2"
     before = (kept / "log.jsonl").stat().st_mtime_ns
     shutil.rmtree(gone)
-    again = dytox("reproduce", "tab-sharing", "--order", "2", *tiny)
+    again = dytox("reproduce", "tab-sharing", "--orders", "2", *tiny)
     assert again.code == 0, again
     assert (kept / "log.jsonl").stat().st_mtime_ns == before
     assert (gone / "log.jsonl").exists()
@@ -50,7 +50,7 @@ def test_a_table_is_run_and_printed_and_run_on_where_something_is_missing(
 def test_what_is_refused(dytox: Program, refused: Callable[..., str], tiny: list[str]) -> None:
     assert refused("reproduce", "ablaton") == "Unknown table 'ablaton': did you mean 'ablation'?"
     assert "Unknown scale 'big'" in refused("reproduce", "ablation", "--scale", "big")
-    assert "--order 'x' is not a list of numbers" in refused("reproduce", "ablation", "--order", "x")
+    assert "--orders 'x' is not a list of numbers" in refused("reproduce", "ablation", "--order", "x")
     assert "--grid 'training.lr' is not of the form key=a,b,c" in refused(
         "tune", "digits", "--grid", "training.lr"
     )

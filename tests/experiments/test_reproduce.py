@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from dytox.cli import reproduce
 from dytox.config import Config
 from dytox.engine.distributed import World
 from dytox.engine.observer import Diverged
@@ -19,7 +20,6 @@ from dytox.experiments.reproduce.perform import perform, wanted
 from dytox.experiments.reproduce.plan import SCALES, Plan, Row, Run, Setting
 from dytox.experiments.reproduce.results import Outcome
 from dytox.experiments.tune import papers_grid
-from dytox.published.tables import TABLES
 from dytox.runs.run_directory import RunDirectory
 
 
@@ -35,7 +35,8 @@ def configs(name: str, scale: str) -> list[list[Config]]:
 
 
 def test_every_table_of_the_paper_is_there() -> None:
-    assert set(TABLES) <= set(tables.PLANS)
+    assert list(reproduce.NAMES) == list(tables.PLANS)
+    assert list(reproduce.SCALES) == list(SCALES)
 
 
 @pytest.mark.parametrize("scale", SCALES)

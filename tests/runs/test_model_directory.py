@@ -84,8 +84,8 @@ def test_config_of_another_program_is_not_overwritten(tmp_path: Path, content: s
 
 
 def test_no_model_directory(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(UserError, match="is not a model directory"):
+    for path, words in ((tmp_path, "is not a model directory"), (tmp_path / "nowhere", "There is no folder")):
+        with pytest.raises(UserError, match=words):
             model_directory.load(path)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="is not a model directory"):

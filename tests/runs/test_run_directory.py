@@ -100,7 +100,7 @@ def test_what_is_left_of_a_run_is_refused_too(run: RunDirectory, name: str) -> N
 
 
 def test_resume_keeps_config_and_notes_the_environment(run: RunDirectory) -> None:
-    with pytest.raises(UserError, match=r"is not a run directory: there is no config\.yaml"):
+    with pytest.raises(UserError, match=r"There is no folder .*: name a run directory\."):
         run.create(Config(), resume=True)
     run.create(Config(seed=3))
     started = run.read_environment()

@@ -44,7 +44,8 @@ def _spelling(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         name = (parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs == -1 else "")
         return name if parameter.required else f"[{name}]"
-    return " ".join([", ".join(parameter.opts), parameter.metavar or ""]).strip()
+    value = (parameter.metavar or "").replace("|", "\\|")  # which would end the table's cell
+    return " ".join([", ".join(parameter.opts), value]).strip()
 
 
 def _default(parameter: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dytox.cli.options import FIRST, MEASURE, JsonOption
+from dytox.cli.options import FIRST, MEASURE, JsonOption, beginning
 from dytox.cli.output import console, say, table
 from dytox.errors import UserError, unknown
 
@@ -22,7 +22,11 @@ PARTS = ("model", "augmentation", "herding", "loading", "task")
 
 PartArgument = Annotated[
     list[str] | None,
-    typer.Argument(help=f"Any of {', '.join(PARTS)}; without it, all of them.", metavar="PART"),
+    typer.Argument(
+        help=f"Any of {', '.join(PARTS)}; without it, all of them.",
+        metavar="PART",
+        autocompletion=beginning(PARTS),
+    ),
 ]
 TasksOption = Annotated[
     str,

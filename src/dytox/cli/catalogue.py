@@ -32,7 +32,9 @@ def methods() -> None:
 
     found = [(name, find(name)) for name in places()]
     rows = [(name, each.summary + (each.cannot and f"; cannot {each.cannot}")) for name, each in found]
-    rows += [each for each in recipes.methods().items() if each[0] not in places()]
+    for name, about in recipes.methods().items():
+        if name not in places():
+            rows.append((", ".join(dict.fromkeys([name, recipes.paper_name(name)])), about))
     _table(["method", "what it does, and what it cannot do"], rows)
 
 
@@ -41,11 +43,13 @@ def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetO
 
     Example: dytox show cifar100-10 --set training.batch=128
     """
+    from dytox.data.datasets import loader
     from dytox.methods.registry import complete
     from dytox.recipes import compose
     from dytox.runs.run_directory import to_yaml
 
     config = complete(compose(recipe, method=method, overrides=overrides or []))
+    loader(config.data)  # refuses what is none
     typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
     memory = config.memory
     kept = f"{memory.size} in all" + (f", at most {memory.per_class} a class" if memory.per_class else "")

@@ -44,7 +44,9 @@ MethodOption = Annotated[
         rich_help_panel=NEW,
     ),
 ]
-SetOption = Annotated[list[str] | None, set_option(NEW)]
+SetOption = Annotated[
+    list[str] | None, set_option("; once the model has learned, not of model, method, data and loss")
+]
 EncoderOption = Annotated[
     Path | None,
     typer.Option("--encoder", help="A pretrained ViT, as safetensors.", metavar="FILE", rich_help_panel=NEW),

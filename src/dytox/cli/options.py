@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -21,25 +21,50 @@ SHARED = "What others get"
 FORM = "Form of the answer"
 
 
+def beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """What completes one of these names."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
 def recipe_names(incomplete: str) -> list[str]:
     """The recipes that begin so."""
     from dytox.recipes import scenarios
 
-    return [name for name in scenarios() if name.startswith(incomplete)]
+    return beginning(scenarios())(incomplete)
 
 
 def method_names(incomplete: str) -> list[str]:
     """The methods that begin so, without importing any."""
-    from dytox.recipes import methods
+    from dytox.recipes import methods, paper_name
 
-    return [name for name in methods() if name.startswith(incomplete)]
+    return beginning(dict.fromkeys(each for name in methods() for each in (name, paper_name(name))))(
+        incomplete
+    )
 
 
 def config_keys(incomplete: str) -> list[str]:
     """The config keys that begin so, each ready for its value."""
     from dytox.config import Config
 
-    return [f"{key}=" for key in _keys(Config) if key.startswith(incomplete)]
+    return beginning(f"{key}=" for key in _keys(Config))(incomplete)
+
+
+def keys_of(context: typer.Context, incomplete: str) -> list[str]:
+    """The config keys that begin so, with the options of the method that the command line names.
+
+    Those are in the method's own code, which imports torch: only where one of them is asked for.
+    """
+    if not incomplete.startswith("method."):
+        return config_keys(incomplete)
+    from dytox.errors import UserError
+    from dytox.methods.registry import find
+    from dytox.recipes import compose
+
+    try:
+        named = compose("digits", method=context.params.get("method") or "dytox").method.name
+        return beginning(f"{key}=" for key in _keys(find(named).Options, "method."))(incomplete)
+    except UserError:
+        return []
 
 
 def _keys(section: Any, prefix: str = "") -> Iterator[str]:
@@ -52,15 +77,15 @@ def _keys(section: Any, prefix: str = "") -> Iterator[str]:
             yield from _keys(within, f"{prefix}{name}.")
 
 
-def set_option(panel: str) -> Any:
-    """`--set KEY=VALUE`, in this panel of the help."""
+def set_option(but: str = "") -> Any:
+    """`--set KEY=VALUE`; `but` says in the help which keys it is not for."""
     return typer.Option(
         "--set",
         "-s",
         metavar="KEY=VALUE",
-        help="Override a key, as in training.epochs=50. Repeatable.",
-        autocompletion=config_keys,
-        rich_help_panel=panel,
+        help=f"Override a key, as in training.epochs=50{but}. Repeatable.",
+        autocompletion=keys_of,
+        rich_help_panel=WHAT,
     )
 
 
@@ -84,5 +109,5 @@ MethodOption = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-SetOption = Annotated[list[str] | None, set_option(WHAT)]
+SetOption = Annotated[list[str] | None, set_option()]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.", rich_help_panel=FORM)]

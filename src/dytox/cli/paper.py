@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Drawn
 
+from dytox.cli.options import beginning
 from dytox.cli.output import console, say
 from dytox.published.tables import TABLES, Cell, Table, table
 
@@ -17,7 +18,11 @@ from dytox.published.tables import TABLES, Cell, Table, table
 def paper(
     name: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(TABLES)}; without it, all of them.", metavar="TABLE"),
+        typer.Argument(
+            help=f"One of {', '.join(TABLES)}; without it, all of them.",
+            metavar="TABLE",
+            autocompletion=beginning(TABLES),
+        ),
     ] = None,
 ) -> None:
     """Print the figures that were published, with the memory that each was measured with.

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dytox.cli import launch
-from dytox.cli.options import SEVERAL, WHAT, WHERE, SetOption
+from dytox.cli.options import WHAT, WHERE, SetOption, beginning
 from dytox.cli.output import console, finish, say
 from dytox.cli.paper import show_table
 from dytox.cli.training import (
     DataOption,
+    OrdersOption,
     ProcessesOption,
     RestartsOption,
     SeedsOption,
@@ -21,17 +22,21 @@ from dytox.cli.training import (
     root,
     run_one,
 )
+from dytox.published.tables import TABLES
 
 if TYPE_CHECKING:
     from dytox.experiments.reproduce.perform import Wanted
     from dytox.experiments.reproduce.plan import Plan
 
+NAMES = (*TABLES, "calibration")  # which the paper's text names, without figures
+SCALES = ("demo", "short", "paper")
+
 TableArgument = Annotated[
     str,
     typer.Argument(
-        help="cifar100, imagenet100, imagenet1000, erratum, ablation, training, decoder, encoder, "
-        "patch-size, tab-sharing, tuning, overheads or calibration.",
+        help=f"One of {', '.join(NAMES)}.",
         metavar="TABLE",
+        autocompletion=beginning(NAMES),
     ),
 ]
 ScaleOption = Annotated[
@@ -39,13 +44,10 @@ ScaleOption = Annotated[
     typer.Option(
         "--scale",
         help="demo: digits, minutes; short: 20 classes of CIFAR-100, hours on two cores; paper: in full.",
-        metavar="demo|short|paper",
+        metavar="|".join(SCALES),
+        autocompletion=beginning(SCALES),
         rich_help_panel=WHAT,
     ),
-]
-OrderOption = Annotated[
-    str | None,
-    typer.Option("--order", help="Class orders, one run each.", metavar="1..3", rich_help_panel=SEVERAL),
 ]
 FolderOption = Annotated[
     Path | None,
@@ -64,7 +66,7 @@ def reproduce(
     data: DataOption = None,
     overrides: SetOption = None,
     out: FolderOption = None,
-    order: OrderOption = None,
+    orders: OrdersOption = None,
     seeds: SeedsOption = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
@@ -80,9 +82,9 @@ def reproduce(
 
     plan = plan_of(table).at(scale)
     folder = out or Path("runs") / f"reproduce-{scale}"
-    runs, missing = wanted(plan, _variants(order, seeds), overrides or [], root(data))
+    runs, missing = wanted(plan, _variants(orders, seeds), overrides or [], root(data))
     if processes > 1:
-        named = {"--scale": scale, "--out": folder, "--data": data, "--order": order, "--seeds": seeds}
+        named = {"--scale": scale, "--out": folder, "--data": data, "--orders": orders, "--seeds": seeds}
         command = ["reproduce", table, *launch.options(named, overrides)]
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=launch.AGAIN)
     else:
@@ -120,11 +122,11 @@ def _reproduce(plan: Plan, runs: Wanted, missing: list[str], folder: Path, *, sm
     finish([*missing, *diverged])
 
 
-def _variants(order: str | None, seeds: str | None) -> list[list[str]]:
+def _variants(orders: str | None, seeds: str | None) -> list[list[str]]:
     """The changes of each run of a row: its class order and its seed, where they were asked for."""
     choices = [
         [f"{key}={number}" for number in numbers(text, option)]
-        for key, text, option in (("scenario.order", order, "--order"), ("seed", seeds, "--seeds"))
+        for key, text, option in (("scenario.order", orders, "--orders"), ("seed", seeds, "--seeds"))
         if text is not None
     ]
     return [list(each) for each in product(*choices)]

@@ -51,7 +51,13 @@ SeedsOption = Annotated[
 ]
 OrdersOption = Annotated[
     str | None,
-    typer.Option("--orders", help="One run for each class order.", metavar="1,2,3", rich_help_panel=SEVERAL),
+    typer.Option(
+        "--orders",
+        "--order",
+        help="One run for each class order.",
+        metavar="1,2,3",
+        rich_help_panel=SEVERAL,
+    ),
 ]
 ProcessesOption = Annotated[
     int,

@@ -32,13 +32,18 @@ LOADERS: dict[str, Loader] = {
 WITHOUT_FILES = ("cifar100", "digits")  # their images are pixels from the beginning
 
 
-def load(config: DataConfig) -> Dataset:
-    """The dataset that the config names, at its image size and with its test set."""
+def loader(config: DataConfig) -> Loader:
+    """What loads the dataset that the config names; refused are a name that is none and keys it ignores."""
     named = "huggingface" if config.dataset.startswith(hugging_face.PREFIX) else config.dataset
     if named not in LOADERS:
         raise unknown("dataset", config.dataset, LOADERS)
     _refuse_unread(config, named)
-    train, test, class_names = LOADERS[named](config)
+    return LOADERS[named]
+
+
+def load(config: DataConfig) -> Dataset:
+    """The dataset that the config names, at its image size and with its test set."""
+    train, test, class_names = loader(config)(config)
     if test is None:
         train, test = split(train, config.test_share, class_names)
     if config.validation_share > 0:

@@ -33,6 +33,11 @@ def methods() -> dict[str, str]:
     return {name: _about("methods", name) for name in _names("methods")}
 
 
+def paper_name(method: str) -> str:
+    """What the paper calls a preset, which `compose` takes too: dytox++ is dytox-plus-plus."""
+    return method.replace("-plus", "+")
+
+
 def compose(
     recipe: str,
     *,
@@ -105,7 +110,7 @@ def _read_own(path: Path) -> dict[str, Any]:
 
 
 def _method_preset(name: str) -> dict[str, Any]:
-    name = name.replace("+", "-plus")  # dytox++ is what the paper calls dytox-plus-plus
+    name = name.replace("+", "-plus")  # see paper_name
     if name in _names("methods"):
         return _read("methods", name)
     return {"extends": "transformer", "config": {"method": {"name": name}}}  # of another package

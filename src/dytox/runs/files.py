@@ -31,6 +31,13 @@ def damaged(path: Path, why: str) -> UserError:
     return UserError(f"{path} is damaged ({why}): restore it from a copy or make it anew.")
 
 
+def not_a(kind: str, folder: Path, *, without: str) -> UserError:
+    """The error for a folder that is no run or model directory, or that is not there at all."""
+    if not folder.exists():
+        return UserError(f"There is no folder {folder}: name a {kind} directory.")
+    return UserError(f"{folder} is not a {kind} directory: there is no {without} in it.")
+
+
 def write(path: Path, pieces: Iterable[bytes | memoryview], *, hashed: bool = False) -> tuple[Path, str]:
     """All or nothing; gives the path and the content's SHA-256. `hashed`: `a.b` becomes `a-1a2b3c4d.b`."""
     temporary = path.with_name(f".{secrets.token_hex(8)}{_TEMPORARY}")

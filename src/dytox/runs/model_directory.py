@@ -64,7 +64,7 @@ def load(path: str | Path) -> SavedModel:
     """
     folder = Path(path)
     if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} is not a model directory: there is no config.json in it.")
+        raise files.not_a("model", folder, without="config.json")
     before = None
     while True:
         config = sealed.read(folder / "config.json", _KIND, FORMAT)

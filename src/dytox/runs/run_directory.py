@@ -60,7 +60,7 @@ class RunDirectory:
     def read_config(self) -> Config:
         """The config as it was resolved when the run began."""
         if not self._config.is_file():
-            raise UserError(f"{self.path} is not a run directory: there is no config.yaml in it.")
+            raise files.not_a("run", self.path, without="config.yaml")
         values = _from_yaml(self._config)
         try:
             return validate(Config, values)
