@@ -17,12 +17,14 @@ from dytox.methods import registry
 SCENARIOS = [
     "cifar100-10",
     "cifar100-10-short",
+    "cifar100-10-tuned",
     "cifar100-20",
     "cifar100-50",
     "cifar100-b50-10",
     "cifar100-b50-2",
     "cifar100-b50-5",
     "cifar20-5-short",
+    "cifar20-5-tuned",
     "digits",
     "imagenet100-10",
     "imagenet1000-10",
@@ -423,3 +425,24 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match=r"bytes\.yaml is not readable as YAML"):
         recipes.compose(str(tmp_path / "bytes.yaml"))
+
+
+def test_a_tuned_recipe_differs_from_the_short_one_by_our_own_values_alone() -> None:
+    """The data, the model and, within a hundredth, the images that are shown are the same; so are the ResNets."""
+    for short, tuned in (("cifar20-5-short", "cifar20-5-tuned"), ("cifar100-10-short", "cifar100-10-tuned")):
+        theirs, ours = recipes.compose(short), recipes.compose(tuned)
+        for same in ("data", "scenario", "memory", "model"):
+            assert getattr(ours, same) == getattr(theirs, same)
+        assert (ours.augment.randaugment, ours.loss.activation) == (None, "softmax")
+        assert (ours.training.batch, ours.training.lr, ours.finetuning.batch) == (32, 5e-4, 16)
+        assert ours.method.options["distillation_scale"] == 10.0
+        new = 500 * ours.scenario.increment
+        shown = [
+            phases.training.epochs * (new + phases.memory.size)
+            + phases.finetuning.epochs * phases.memory.size
+            for phases in (theirs, ours)
+        ]
+        assert shown[1] <= 1.01 * shown[0]
+        replay = recipes.compose(tuned, method="replay")
+        assert (replay.training, replay.augment) == (ours.training, ours.augment)
+        assert recipes.compose(tuned, method="wa").training.optimizer.name == "sgd"
