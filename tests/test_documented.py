@@ -13,13 +13,13 @@ MODULES = sorted(Path(dytox.__file__).parent.rglob("*.py"))
 
 
 def undocumented(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
-    """Public functions and classes without a docstring; `forward` says its shapes beside it."""
+    """Public functions and classes without a docstring."""
     for each in node.body:
         if isinstance(each, ast.FunctionDef | ast.ClassDef) and not each.name.startswith("_"):
             overload = any(
                 isinstance(name, ast.Name) and name.id == "overload" for name in each.decorator_list
             )
-            if not ast.get_docstring(each) and each.name != "forward" and not overload:
+            if not ast.get_docstring(each) and not overload:
                 yield prefix + each.name
             if isinstance(each, ast.ClassDef):
                 yield from undocumented(each, f"{prefix}{each.name}.")

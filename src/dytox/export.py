@@ -34,7 +34,8 @@ class Predictor(nn.Module):
         self.mean, self.std = learner.config.data.mean, learner.config.data.std
         self.temperature = learner.temperature
 
-    def forward(self, images: Tensor) -> Tensor:  # uint8 (batch, size, size, 3) -> (batch, classes)
+    def forward(self, images: Tensor) -> Tensor:
+        """uint8 images (batch, size, size, 3) as confidences (batch, classes)."""
         pixels = normalise(images.permute(0, 3, 1, 2), self.mean, self.std)
         scores = self.method.predict(self.method.model(pixels))
         return calibration.confidences(scores, self.temperature)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import dytox
+
 ABOUT = """# Python
 
 What other programs may rely on; everything else may change without notice.
@@ -45,7 +47,8 @@ def page() -> list[str]:
 
 def _described(name: str, module: Any) -> list[str]:
     thing = getattr(module, name)
-    lines = [f"### {name}", "", f"`from {module.__name__} import {name}`", ""]
+    place = "dytox" if name in dytox.__all__ else module.__name__
+    lines = [f"### {name}", "", f"`from {place} import {name}`", ""]
     if not (inspect.isclass(thing) and issubclass(thing, Exception)):
         lines += ["```", f"{name}{_signature(thing)}", "```", ""]
     lines += [_text(thing), ""]

@@ -42,7 +42,8 @@ class SelfAttention(nn.Module):
         self.v = linear(dim, dim, bias=False)
         self.proj = linear(dim, dim)
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, patches, dim)
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, patches, dim), and the same out."""
         return self.proj(merge_heads(self.attend(x)))
 
     def attend(self, x: Tensor) -> Tensor:
@@ -139,7 +140,8 @@ class TaskAttention(nn.Module):
         own = queries.own_score.expand(patches.shape[0], -1, -1, -1)
         return torch.cat([own, queries.q @ k.transpose(-2, -1)], dim=-1).softmax(dim=-1)
 
-    def forward(self, queries: Queries, patches: Tensor) -> Tensor:  # patches: (batch, N, dim), normalised
+    def forward(self, queries: Queries, patches: Tensor) -> Tensor:
+        """Normalised patches (batch, patches, dim) as what each task gathers, (batch, tasks, dim)."""
         own, others = self.weights(queries, patches).split((1, patches.shape[1]), dim=-1)
         gathered = others @ split_heads(self.v(patches), self.heads) + own * queries.own_value
         return self.proj(merge_heads(gathered))  # (batch, tasks, dim)

@@ -24,7 +24,8 @@ class BatchNorm2d(nn.BatchNorm2d):
     one process with the whole batch.
     """
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, height, width)
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width), and the same out."""
         if not self.training or not dist.is_initialized() or dist.get_world_size() == 1:
             return super().forward(x)
         values = x.to(self.weight.dtype)  # half precision would not even count the pixels right

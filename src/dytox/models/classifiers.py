@@ -42,6 +42,7 @@ class Classifier(Heads):
         return found
 
     def forward(self, features: Tensor) -> Tensor:
+        """Features (batch, dim) as logits (batch, classes)."""
         return torch.cat(self.blocks(features), dim=1)
 
 
@@ -65,6 +66,7 @@ class CosineClassifier(Classifier):
         )
 
     def forward(self, features: Tensor) -> Tensor:
+        """Features (batch, dim) as scaled cosines (batch, classes)."""
         return self.scale * self.cosines(features)
 
 
@@ -98,5 +100,6 @@ class BiasCorrected(Classifier):
         return empty
 
     def forward(self, features: Tensor) -> Tensor:
+        """Features (batch, dim) as logits (batch, classes), those of the newest task corrected."""
         *old, new = self.blocks(features)
         return torch.cat([*old, self.alpha * new + self.beta], dim=1)

@@ -41,6 +41,7 @@ class ConvNet(ContinualModel):
         self.increments = [layer.out_features for layer in self.head.linears()]
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
+        """Images (batch, 3, height, width) as an output; `draws` are for networks that have any."""
         features, maps = self.backbone(images)  # (batch, dim)
         return Output(self.head(features), features[:, None], maps=maps)
 

@@ -77,6 +77,7 @@ class Film(Decoder):
         return torch.cat([torch.ones(1, self.dim), torch.zeros(1, self.dim)], dim=1)
 
     def forward(self, tokens: Tensor, patches: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Patches (batch, patches, dim) as embeddings (batch, tasks, dim); it has no branch to drop."""
         scale, shift = tokens.chunk(2, dim=1)  # (tasks, dim) each
         return patches.mean(dim=1, keepdim=True) * scale + shift
 
@@ -89,6 +90,7 @@ class Adapter(Decoder):
         self.up, self.down = linear(dim, dim), linear(dim, dim, bias=False)
 
     def forward(self, tokens: Tensor, patches: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Patches (batch, patches, dim) as embeddings (batch, tasks, dim); it has no branch to drop."""
         pooled = patches.mean(dim=1, keepdim=True)  # (batch, 1, dim)
         return pooled + self.down(nn.functional.gelu(self.up(pooled))) + tokens
 

@@ -116,6 +116,10 @@ class DyTox(ContinualModel, Preparing[tuple[Tensor, Queries | None]]):
         return tokens, self.tab.queries(tokens) if isinstance(self.tab, TaskAttentionBlock) else None
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
+        """Normalised images (batch, 3, height, width) as logits of all classes seen, and embeddings.
+
+        `draws`, from `draw`, are what DropPath keeps in training; without them it keeps all.
+        """
         draws = draws or {}
         patches = self.encoder(images, draws.get("sab_keep"))  # x_L (batch, patches, dim)
         embeddings = self._embed(patches, draws.get("tab_keep"))  # e_i (batch, tasks, dim)

@@ -22,7 +22,8 @@ class PatchTokenizer(nn.Module):
         self.pos_embed = nn.Parameter(torch.empty(self.side**2, dim))  # the paper: N+1; its code: N
         nn.init.trunc_normal_(self.pos_embed, std=0.02)
 
-    def forward(self, images: Tensor) -> Tensor:  # (batch, 3, height, width)
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (batch, 3, height, width) as tokens (batch, patches, dim)."""
         return self.proj(images).flatten(2).transpose(1, 2) + self.pos_embed  # (batch, patches, dim)
 
 
@@ -50,7 +51,8 @@ class SelfAttentionBlock(nn.Module):
         self.norm2 = nn.LayerNorm(dim)
         self.mlp = Mlp(dim, int(dim * mlp_ratio))
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:  # keep: (batch, 2), one a branch
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """(batch, patches, dim), and the same out; `keep` is (batch, 2), one a branch."""
         attention_keep, mlp_keep = (None, None) if keep is None else keep.unbind(dim=1)
         x = added(x, self.attn(self.norm1(x)), attention_keep)
         return added(x, self.mlp(self.norm2(x)), mlp_keep)
@@ -82,7 +84,8 @@ class TransformerEncoder(nn.Module):
 
         self.sabs = nn.ModuleList(SelfAttentionBlock(make_attention(), dim, mlp_ratio) for _ in range(depth))
 
-    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:  # keep: (batch, depth, 2)
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Images as x_L (batch, patches, dim); `keep` is (batch, depth, 2), one a branch."""
         x = self.tokenizer(images)
         for level, sab in enumerate(self.sabs):
             x = sab(x, None if keep is None or not self.training else keep[:, level])

@@ -83,6 +83,7 @@ class ExtractorNet(ContinualModel):
         self.increments = [layer.out_features for layer in self.head.linears()]
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
+        """Images (batch, 3, height, width) as an output, an embedding a task."""
         features = torch.stack([extractor(images)[0] for extractor in self.extractors], dim=1)
         divergence = None if self.divergence_head is None else self.divergence_head(features[:, -1])
         return Output(self.head(features.flatten(1)) / self.temperature, features, divergence)

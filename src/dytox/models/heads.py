@@ -23,7 +23,8 @@ class Head(nn.Module):
         self.norm = nn.LayerNorm(dim)
         self.linear = nn.Linear(dim, classes)
 
-    def forward(self, embedding: Tensor) -> Tensor:  # (batch, dim) -> (batch, classes)
+    def forward(self, embedding: Tensor) -> Tensor:
+        """(batch, dim) as logits (batch, classes)."""
         return self.linear(self.norm(embedding))
 
 
@@ -121,7 +122,8 @@ class IndependentHeads(Heads, Preparing[Joined]):
         shift = self.fill([head.norm.bias for head in heads])[..., None]
         return Joined((weight * scale).transpose(1, 2), torch.baddbmm(bias, weight, shift).transpose(1, 2))
 
-    def forward(self, embeddings: Tensor) -> Tensor:  # (batch, slots, dim) -> (batch, classes)
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """(batch, slots, dim) as logits (batch, classes)."""
         weight, bias = self.prepared()
         normed = layer_norm(embeddings, (self.dim,)).transpose(0, 1)
         logits = torch.baddbmm(bias, normed, weight).transpose(0, 1).flatten(1)
@@ -160,7 +162,8 @@ class SingleHead(Heads):
         """The blocks."""
         return list(self.tasks)  # type: ignore[arg-type]  # a ModuleList of Linears
 
-    def forward(self, embeddings: Tensor) -> Tensor:  # (batch, embeddings, dim) -> (batch, classes)
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """(batch, embeddings, dim) as logits (batch, classes)."""
         normed = [norm(embeddings[:, i]) for i, norm in enumerate(self.norms)]
         joined = torch.cat(normed, dim=1)
         filled = [slot for slot in self.slots if slot.rows]

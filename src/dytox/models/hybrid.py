@@ -25,6 +25,7 @@ class HybridEncoder(nn.Module):
         self.norm = BatchNorm2d(dim)
 
     def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Images as tokens (batch, places, dim); it has no branch to drop."""
         x = self.stem(images)
         for stage in self.stages:
             x = stage(x)

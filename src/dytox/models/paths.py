@@ -55,6 +55,7 @@ class Level(nn.Module):
         return [each for each in range(places) if str(each) not in self.used] or [len(self.used)]
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width), with the level's channels out."""
         y = torch.stack([module(x) for module in self.used.values()]).sum(dim=0)
         if self.shortcut is not None:
             y = y + self.shortcut(x)
@@ -123,6 +124,7 @@ class PathNet(ContinualModel):
         self.increments = [layer.out_features for layer in self.head.linears()]
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
+        """Images (batch, 3, height, width) as an output; `draws` are for networks that have any."""
         x = images
         for level in self.levels:
             x = level(x)

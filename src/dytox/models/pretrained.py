@@ -93,7 +93,8 @@ class VisionTransformer(Pretrained):
             if isinstance(part, nn.LayerNorm):
                 part.eps = EPSILON
 
-    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:  # keep: (batch, depth, 2)
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Images as tokens (batch, 1 + patches, dim); `keep` is (batch, depth, 2), one a branch."""
         patches = self.proj(images).flatten(2).transpose(1, 2)
         x = torch.cat([self.cls_token.expand(patches.shape[0], -1, -1), patches], dim=1) + self.pos_embed
         for level, sab in enumerate(self.sabs):
@@ -109,6 +110,7 @@ class OwnEncoder(Pretrained):
         self.module = copy.deepcopy(module)
 
     def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Images as tokens (batch, tokens, dim), whatever form the module gives them."""
         found = self.module(images)
         if not isinstance(found, Tensor) or found.ndim not in (2, 3, 4):
             raise UserError(

@@ -42,6 +42,7 @@ class ProxyClassifier(Classifier):
         return found
 
     def forward(self, features: Tensor) -> Tensor:
+        """Features (batch, dim) as logits (batch, classes)."""
         return self.scale * super().forward(features)
 
     @torch.no_grad()

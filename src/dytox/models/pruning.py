@@ -21,7 +21,8 @@ class MaskedNorm(nn.Module):
         super().__init__()
         self.norm, self.mask = norm, mask
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, height, width)
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width), and the same out."""
         return self.norm(x) * self.mask()[:, None, None]
 
 

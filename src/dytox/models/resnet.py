@@ -39,6 +39,7 @@ class Padded(nn.Module):
         self.added, self.stride = added, stride
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width), with more channels out."""
         before = self.added // 2
         return pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, before, self.added - before))
 
@@ -68,6 +69,7 @@ class Block(nn.Module):
         self.last_relu = last_relu
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width), with the block's channels out."""
         inner = self.bn2(self.conv2(relu(self.bn1(self.conv1(x)))))
         summed = inner + self.shortcut(x)
         return relu(summed) if self.last_relu else summed
@@ -113,6 +115,7 @@ class ResNet(nn.Module):
                 nn.init.zeros_(module.bn2.weight)
 
     def forward(self, images: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Images as features (batch, dim), and the maps (batch, channels, height, width)."""
         x, maps = self.stem(images.contiguous(memory_format=torch.channels_last)), []  # faster on CPUs
         for stage in self.stages:
             x = stage(x)
