@@ -428,7 +428,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_tuned_recipe_differs_from_the_short_one_by_our_own_values_alone() -> None:
-    """The data, the model and, within a hundredth, the images that are shown are the same; so are the ResNets."""
+    """Data, model and, within a hundredth, the number of images shown are the same."""
     for short, tuned in (("cifar20-5-short", "cifar20-5-tuned"), ("cifar100-10-short", "cifar100-10-tuned")):
         theirs, ours = recipes.compose(short), recipes.compose(tuned)
         for same in ("data", "scenario", "memory", "model"):
