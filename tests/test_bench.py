@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -14,7 +15,10 @@ from dytox.bench.steps import Ours, Plain, evaluating, grown, some_batch, traini
 from dytox.cli.main import app
 from dytox.config import AugmentConfig
 from dytox.data.augment import Augmentation
+from dytox.data.loader import Loader
+from dytox.data.randaugment import OPERATIONS
 from dytox.memory.herding import herd
+from dytox.methods.dytox import DyToxMethod
 
 CPU = torch.device("cpu")
 
@@ -49,6 +53,7 @@ def test_pillow_augments_as_we_do():
     ours = Augmentation(AugmentConfig(), **data)
     images = torch.randint(256, (200, 3, 16, 16), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     draws = ours.draw(torch.Generator().manual_seed(1), 200, 16)
+    draws["operation"][0], draws["argument"][0] = OPERATIONS.index("Posterize"), 0.0  # no bit is kept
     theirs = pillow.augment(images, draws, pad=4, **data)
     levels = (ours(images, draws) - theirs) * torch.tensor(data["std"]).view(3, 1, 1) * 255
     assert (levels.abs() > 1.01).double().mean() < 0.005
@@ -107,6 +112,16 @@ def test_inner_parts_are_taken_from_outer_ones(monkeypatch):
     assert found["computing"] == 30 / 52
 
 
+def test_what_was_watched_is_as_before():
+    """An inherited function is inherited again."""
+    before = Loader.batch, DyToxMethod.forward
+    with task.watched(task.Stopwatch(CPU)):
+        assert Loader.batch is not before[0]
+        assert "forward" in vars(DyToxMethod)
+    assert (Loader.batch, DyToxMethod.forward) == before
+    assert "forward" not in vars(DyToxMethod)
+
+
 def test_the_command(monkeypatch):
     """All parts, tiny, as JSON and as tables."""
     arguments = ["bench", "--quick", "--tasks", "1,3", "--repeats", "2", "--batch", "4"]
@@ -119,13 +134,16 @@ def test_the_command(monkeypatch):
         row["evaluation"]["plain"]["median"] / row["evaluation"]["ours"]["median"]
     )
     assert row["training_memory"]["plain"] > 0
+    assert [row["changed"] for row in found["growth"]["rows"]][:2] == ["the model as it is", "10 classes"]
+    assert found["parts"]["rows"][0]["part"] == "linear layers"
     assert 0 < found["augmentation"]["augmentation_of_step"] < 1
     assert found["herding"]["kept"] == 20
     assert found["loading"]["ours"].keys() == {"1", "2"}
     assert sum(found["task"]["parts"].values()) == pytest.approx(1)
     assert sum(found["task"]["phases"].values()) == pytest.approx(1)
-    shown = CliRunner().invoke(app, ["bench", "herding", "--quick", "--repeats", "2"])
-    assert "Herding 20 of 30 images" in shown.output
+    shown = CliRunner().invoke(app, ["bench", "herding", "growth", "parts", *arguments[1:]])
+    assert re.search(r"Herding 20 of 30 images: [\d,.]+ ±\d+% classes/s, plainly [\d,.]+ ±", shown.output)
+    assert all(words in shown.output for words in ("images of 16 px", "residual sums", "what is left"))
 
 
 @pytest.mark.parametrize(

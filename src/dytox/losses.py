@@ -86,7 +86,7 @@ def nca(logits: Tensor, labels: Tensor) -> Tensor:
     largest = logits.max(dim=1, keepdim=True).values
     below = logits - largest
     own = functional.one_hot(labels, logits.shape[1]).bool()
-    return below.masked_fill(own, 0.0).logsumexp(dim=1) - below[own]
+    return below.masked_fill(own, 0.0).logsumexp(dim=1) - below.gather(1, labels[:, None])[:, 0]
 
 
 def sparsity(layers: Sequence[tuple[int, Tensor, Tensor]]) -> Term:
@@ -108,7 +108,7 @@ def soft_cross_entropy(logits: Tensor, teacher_logits: Tensor, temperature: floa
 
 def margin_ranking(cosines: Tensor, labels: Tensor, *, old: int, margin: float, hardest: int) -> Term:
     """Σ max(0, m - cos_y + cos_k) over the hardest new classes k of each image of an old class y."""
-    mine = labels < old
+    mine = (labels < old).nonzero()[:, 0]  # a GPU is waited for here: the term needs their number
     cosines, labels = cosines[mine], labels[mine]
     hard = cosines[:, old:].topk(min(hardest, cosines.shape[1] - old)).values  # (old images, hardest)
     right = cosines.gather(1, labels[:, None])

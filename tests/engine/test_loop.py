@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dytox import ContinualLearner
-from dytox.engine.evaluate import fitting
+from dytox.engine.evaluate import Fitting
 from dytox.engine.observer import Observer, Observers
 from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
@@ -157,14 +157,24 @@ def test_the_first_bad_step_is_named_though_later_ones_are_bad_too(tiny, made):
 
 
 def test_a_batch_that_does_not_fit_is_halved():
-    """Where a GPU has the memory for three images at a time, seven come out as they went in."""
-    seen = []
+    """Where a GPU has the memory for three images at a time, seven come out as they went in.
+
+    The size that fitted is remembered: of the next batch no larger part is tried.
+    """
+    seen, tried = [], []
 
     def double(pixels: torch.Tensor, part: slice) -> torch.Tensor:
+        tried.append(len(pixels))
         if len(pixels) > 3:
             raise torch.OutOfMemoryError
         seen.append((part.start, part.stop))
         return pixels * 2
 
-    assert fitting(double, torch.arange(7), slice(20, 27)).tolist() == [0, 2, 4, 6, 8, 10, 12]
-    assert seen == [(20, 23), (23, 25), (25, 27)]
+    fitting = Fitting(double)
+    assert fitting(torch.arange(7), slice(20, 27)).tolist() == [0, 2, 4, 6, 8, 10, 12]
+    assert seen == [(20, 22), (22, 24), (24, 26), (26, 27)]
+    assert tried == [7, 4, 2, 2, 2, 1]
+    assert fitting(torch.arange(5), slice(27, 32)).tolist() == [0, 2, 4, 6, 8]
+    assert tried[6:] == [2, 2, 1]
+    with pytest.raises(torch.OutOfMemoryError):
+        Fitting(lambda pixels, part: double(torch.arange(4), part))(torch.arange(3), slice(0, 3))

@@ -6,7 +6,8 @@ Photographs of ImageNet's size are made; no dataset is needed.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +44,12 @@ def of_loading(
         paths = [_photo(Path(folder) / f"{number}.jpg", number, width, height) for number in range(images)]
         crops = draw_crops(torch.Generator().manual_seed(0), images)
         request = Request(Encoded(tuple(map(str, paths)), size, size), crops, AREA)
-        decoders = {str(count): Decoder(count, BATCH) for count in workers}
-        found = interleaved(
-            {
-                "decoding": lambda: _decode(paths),
-                "plain": lambda: _crop(paths, crops, size),
-                **{count: _streaming(decoder, request) for count, decoder in decoders.items()},
-            },
-            repeats,
-            CPU,
-        )
-        for decoder in decoders.values():
-            decoder.close()
+        ways = {"decoding": lambda: _decode(paths), "plain": lambda: _crop(paths, crops, size)}
+        with ExitStack() as stack:
+            ours = {str(count): stack.enter_context(_streaming(count, request)) for count in workers}
+            found = interleaved({**ways, **ours}, repeats, CPU)
         kilobytes = sum(path.stat().st_size for path in paths) / images / 1000
-    share = {count: found["decoding"].median / found[count].median / int(count) for count in decoders}
+    share = {count: found["decoding"].median / found[count].median / int(count) for count in ours}
     return {
         "images": images,
         "width": width,
@@ -65,7 +58,7 @@ def of_loading(
         "size": size,  # in pixels, of what the network sees
         "decoding": found["decoding"].rate(images),
         "plain": found["plain"].rate(images),
-        "ours": {count: found[count].rate(images) for count in decoders},  # by the number of workers
+        "ours": {count: found[count].rate(images) for count in ours},  # by the number of workers
         "share_of_decoding": share,  # images a second of each worker, beside bare decoding's
     }
 
@@ -85,13 +78,17 @@ def _crop(paths: Sequence[Path], crops: torch.Tensor, size: int) -> None:
         torch.from_numpy(np.array(window.resize((size, size), Image.Resampling.BICUBIC))).permute(2, 0, 1)
 
 
-def _streaming(decoder: Decoder, request: Request) -> Callable[[], None]:
+@contextmanager
+def _streaming(workers: int, request: Request) -> Iterator[Callable[[], None]]:
+    decoder = Decoder(workers, BATCH)
+
     def stream() -> None:
         batches = (request[start : start + BATCH] for start in range(0, len(request), BATCH))
         for _ in decoder.stream(batches):
             pass
 
-    return stream
+    with closing(decoder):
+        yield stream
 
 
 def _photo(path: Path, number: int, width: int, height: int) -> Path:

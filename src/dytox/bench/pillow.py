@@ -59,6 +59,11 @@ def _rotate(image: Image.Image, degrees: float) -> Image.Image:
     return image.rotate(degrees, resample=Image.Resampling.BILINEAR, fillcolor=(FILL, FILL, FILL))
 
 
+def _posterize(image: Image.Image, bits: float) -> Image.Image:
+    kept = int(bits)  # of which Pillow refuses none at all, once an image of black
+    return ImageOps.posterize(image, kept) if kept else image.point([0] * 768)
+
+
 def _solarize_add(image: Image.Image, added: float) -> Image.Image:
     table = [min(255, level + int(added)) if level < 128 else level for level in range(256)]
     return image.point(table * 3)
@@ -68,7 +73,7 @@ PILLOW: dict[str, Operation] = {
     "AutoContrast": lambda image, _: ImageOps.autocontrast(image),
     "Equalize": lambda image, _: ImageOps.equalize(image),
     "Invert": lambda image, _: ImageOps.invert(image),
-    "Posterize": lambda image, bits: ImageOps.posterize(image, int(bits)),
+    "Posterize": _posterize,
     "Solarize": lambda image, threshold: ImageOps.solarize(image, int(threshold)),
     "SolarizeAdd": _solarize_add,
     "Color": lambda image, factor: ImageEnhance.Color(image).enhance(factor),

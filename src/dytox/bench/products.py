@@ -48,8 +48,13 @@ def peak(
     return multiply, float(sum(2 * rows * inner * outer for rows, inner, outer in shapes(config, batch)))
 
 
-def operations(config: Config, tasks: int) -> float:
-    """Floating-point operations of a forward pass for one image, in products of matrices alone.
+def operations(config: Config, tasks: int, classes: int = 100) -> float:
+    """Floating-point operations of a forward pass for one image, in products of matrices alone."""
+    return sum(by_part(config, tasks, classes))
+
+
+def by_part(config: Config, tasks: int, classes: int = 100) -> tuple[float, float, float]:
+    """The operations of the tokenizer, of the SABs, of the TAB and the heads.
 
     A SAB's linear layers are (4 + 2 r) N d² for the MLP's ratio r, its attentions 3 N² d; the TAB's keys and
     values 2 N d²; a task adds (1 + 2 r) d² + 2 N d, whatever the number of its classes up to their head.
@@ -58,4 +63,4 @@ def operations(config: Config, tasks: int) -> float:
     tokenizer = n * 3 * config.model.patch_size**2 * d
     encoder = depth * ((4 + 2 * ratio) * n * d**2 + 3 * n**2 * d)
     decoder = 2 * n * d**2 + tasks * ((1 + 2 * ratio) * d**2 + 2 * n * d)
-    return 2.0 * (tokenizer + encoder + decoder + 100 * d)
+    return 2.0 * tokenizer, 2.0 * encoder, 2.0 * (decoder + classes * d)

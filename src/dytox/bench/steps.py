@@ -15,7 +15,7 @@ from dytox.engine.compiling import compile_parts
 from dytox.engine.phase import set_learning
 from dytox.engine.precision import autocast
 from dytox.engine.update import Update
-from dytox.losses import Term, classification, distillation, divergence_targets
+from dytox.losses import Term, distillation
 from dytox.methods.dytox import DyToxMethod
 from dytox.models.base import Output
 from dytox.models.prepared import frozen, held
@@ -33,8 +33,7 @@ class Ours(DyToxMethod):
         kd = distillation(output.logits[:, : taught.shape[1]], taught)
         terms = {"clf": self.classification(batch, output), "kd": kd}
         if output.divergence is not None:
-            targets = divergence_targets(batch.targets(self.model.classes), taught.shape[1])
-            terms["div"] = classification(output.divergence, targets, self.config.loss.activation)
+            terms["div"] = self.divergence(batch, output)
         return terms
 
     def see(self, images: Tensor) -> Output:
@@ -60,14 +59,14 @@ class Plain(Ours):
         return plain.forward(self.model, images)
 
 
-def grown(kind: type[Ours], config: Config, tasks: int, device: torch.device) -> Ours:
-    """A method that learns its last of so many tasks, 100 classes in all."""
+def grown(kind: type[Ours], config: Config, tasks: int, device: torch.device, classes: int = CLASSES) -> Ours:
+    """A method that learns its last of so many tasks, so many classes in all."""
     with seeded(0, Position(), "bench"):
         method = kind(config)
         for task in range(tasks):
             if task == tasks - 1 and task:
                 method.keep_teacher(None)  # type: ignore[arg-type]  # it looks at no lesson
-            method.model.expand(CLASSES * (task + 1) // tasks - CLASSES * task // tasks)
+            method.model.expand(classes * (task + 1) // tasks - classes * task // tasks)
         if tasks == 1:
             method.keep_teacher(None)  # type: ignore[arg-type]  # likewise
     return method.to(device)
@@ -88,6 +87,7 @@ def some_batch(method: Ours, size: int) -> Batch:
 def evaluating(method: Ours, images: Tensor) -> Iterator[Callable[[], object]]:
     """A pass over a batch, as `engine.evaluate` makes them; the plain form prepares nothing."""
     method.eval()
+    _compile(method)
 
     def see() -> Output:
         with torch.no_grad(), autocast(method):
@@ -101,8 +101,13 @@ def evaluating(method: Ours, images: Tensor) -> Iterator[Callable[[], object]]:
 def training(method: Ours, batch: Batch) -> Iterator[Callable[[], object]]:
     """A step with teacher, as `engine.loop` makes them."""
     set_learning(method, method.learns_in_training())
-    if method.config.runtime.compile and not isinstance(method, Plain):
-        compile_parts(method)
+    _compile(method)
     update = Update(method, method.config.training)
     with held([] if isinstance(method, Plain) else frozen(method.modules())):
         yield lambda: update(batch)
+
+
+def _compile(method: Ours) -> None:
+    """As the config says; the plain form stays as it is written."""
+    if method.config.runtime.compile and not isinstance(method, Plain):
+        compile_parts(method)

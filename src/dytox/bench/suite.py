@@ -1,4 +1,4 @@
-"""What is measured, and what it comes to: dictionaries for programs, of which `cli/bench.py` makes tables."""
+"""What is measured, and what it comes to: dictionaries for programs, of which `cli/speed.py` makes tables."""
 
 from __future__ import annotations
 

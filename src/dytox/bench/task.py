@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
@@ -60,9 +59,10 @@ class Stopwatch:
         self.seconds[key] = self.seconds.get(key, 0.0) + now - self._last
         self._last = now
 
-    def watch(self, owner: Any, name: str, part: str) -> Any:
-        """A patch under which calls of `owner.name` are the time of `part`."""
-        original = getattr(owner, name)
+    @contextmanager
+    def watch(self, owner: Any, name: str, part: str) -> Iterator[None]:
+        """Within it, calls of `owner.name` are the time of `part`."""
+        original, inherited = getattr(owner, name), name not in vars(owner)
 
         def timed(*positional: Any, **named: Any) -> Any:
             self.enter(part)
@@ -71,7 +71,11 @@ class Stopwatch:
             finally:
                 self.leave()
 
-        return patch.object(owner, name, timed)
+        setattr(owner, name, timed)
+        try:
+            yield
+        finally:
+            delattr(owner, name) if inherited else setattr(owner, name, original)
 
 
 class Phases(Observer):

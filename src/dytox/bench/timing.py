@@ -26,6 +26,11 @@ class Timing:
         low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
         return Timing(median, low, high, len(seconds))
 
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quarters, as a share of the median."""
+        return (self.high - self.low) / 2 / self.median
+
     def rate(self, count: int) -> dict[str, Any]:
         """The timing with how many of something it makes a second."""
         return {"per_second": count / self.median, **asdict(self)}

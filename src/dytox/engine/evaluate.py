@@ -100,7 +100,8 @@ def over_batches(
     mine = world.share(count)
     places = [slice(start, min(start + batch, mine.stop)) for start in range(mine.start, mine.stop, batch)]
     decoded = in_parts(images, places, method.config.runtime.workers)
-    parts = [fitting(function, pixels, part) for part, pixels in zip(places, decoded, strict=True)]
+    fitting = Fitting(function)
+    parts = [fitting(pixels, part) for part, pixels in zip(places, decoded, strict=True)]
     return world.gather(torch.cat(parts), count)
 
 
@@ -110,13 +111,27 @@ def evaluation_batch(method: Method) -> int:
     return wanted or (CPU_BATCH if method.device.type == "cpu" else GPU_BATCH)
 
 
-def fitting(function: Callable[[Tensor, slice], Tensor], pixels: Tensor, part: slice) -> Tensor:
-    """`function` of a batch, or of its halves where the device has not the memory for it; on the CPU."""
-    try:
-        return function(pixels, part).cpu()
-    except torch.OutOfMemoryError:
-        if len(pixels) == 1:
-            raise
-    half, middle = len(pixels) // 2, part.start + len(pixels) // 2
-    first = fitting(function, pixels[:half], slice(part.start, middle))
-    return torch.cat([first, fitting(function, pixels[half:], slice(middle, part.stop))])
+class Fitting:
+    """`function` of batches, in parts as large as the device has the memory for; on the CPU.
+
+    A part that does not fit is halved, and no later part is larger than those that fitted.
+    """
+
+    def __init__(self, function: Callable[[Tensor, slice], Tensor]) -> None:
+        self.function = function
+        self.most: int | None = None  # images at a time; at first all of a batch
+
+    def __call__(self, pixels: Tensor, part: slice) -> Tensor:
+        """Of the pixels of the images at these places."""
+        done, found = 0, list[Tensor]()
+        while done < len(pixels):
+            size = min(self.most or len(pixels), len(pixels) - done)
+            first = part.start + done
+            try:
+                found.append(self.function(pixels[done : done + size], slice(first, first + size)).cpu())
+                done += size
+            except torch.OutOfMemoryError:
+                if size <= 1:
+                    raise
+                self.most = (size + 1) // 2
+        return torch.cat(found)

@@ -91,7 +91,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
 def run_epoch(
     lesson: Lesson, phase: Training, loader: Loader, update: Update, observer: Observer, state: State
 ) -> None:
-    """The batches of an epoch, from `state` on; nothing in a step waits for the device."""
+    """The batches of an epoch, from `state` on; nothing here waits for the device."""
     lesson.position = state.position
     lr = learning_rate(phase.config, state.position.epoch)
     update.set_lr(lr)

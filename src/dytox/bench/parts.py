@@ -1,0 +1,130 @@
+"""What a pass of evaluation is made of: each kind of work timed alone, beside what bounds it on this machine.
+
+Work that multiplies matrices is bounded by the speed of the linear layers' bare products, work that touches
+every value once by the speed at which as many bytes are copied; both are measured in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from dytox.bench import products
+from dytox.bench.steps import Ours, evaluating, grown, some_batch
+from dytox.bench.suite import Settings
+from dytox.bench.timing import interleaved
+from dytox.checking import merge
+from dytox.config import Config
+from dytox.engine.precision import autocast
+from dytox.models.attention import (
+    GatedPositionalSelfAttention,
+    SelfAttention,
+    merge_heads,
+    split_heads,
+)
+from dytox.models.decoders import TaskAttentionBlock
+from dytox.models.encoders import SelfAttentionBlock, TransformerEncoder
+
+
+class Part(NamedTuple):
+    """A kind of work, and how often a pass does it; each time so many operations, or so many bytes moved."""
+
+    work: Callable[[], object]
+    times: int
+    operations: float = 0.0
+    moved: float = 0.0  # read and written
+
+
+def of_parts(config: Config, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
+    """A pass at one task and its parts in turn: the share of each, and how near it is to its bound."""
+    say("the parts of an evaluation pass, in turn")
+    config = Config.model_validate(merge(config.model_dump(), {"runtime": {"compile": False}}))
+    method = grown(Ours, config, 1, settings.device)
+    images = some_batch(method, settings.batch).images
+    multiply, amount = products.peak(config, settings.batch, settings.device, torch.float32)
+    with evaluating(method, images) as see, torch.no_grad(), autocast(method):
+        parts = parts_of(method, images)
+        source = torch.randn(products.shapes(config, settings.batch)[-1][:2], device=settings.device)
+        target = torch.empty_like(source)  # as large as what the GELU makes
+        bounds = {"pass": see, "products": multiply, "copy": lambda: target.copy_(source)}
+        work = {name: part.work for name, part in parts.items()}
+        found = interleaved({**bounds, **work}, 3 * settings.repeats, settings.device)
+    speed, bandwidth = amount / found["products"].median, 2 * _bytes(source) / found["copy"].median
+    rows = list[dict[str, Any]]()
+    for name, part in parts.items():
+        seconds = part.times * found[name].median
+        bound = part.times * (part.operations / speed + part.moved / bandwidth)
+        rows.append(
+            {
+                "part": name,
+                "seconds": seconds,  # of a pass
+                "share": seconds / found["pass"].median,
+                "spread": found[name].spread,
+                "bounded_by": "products" if part.operations else "copying",
+                "of_bound": bound / seconds,
+            }
+        )
+    return {
+        "evaluation": found["pass"].rate(settings.batch),
+        "products_per_second": speed,
+        "bytes_per_second": bandwidth,
+        "rows": rows,
+        "rest": 1 - sum(row["share"] for row in rows),
+    }
+
+
+def parts_of(method: Ours, images: Tensor) -> dict[str, Part]:
+    """The parts on the model's own weights and shapes."""
+    encoder, tab, heads = method.model.encoder, method.model.tab, method.model.heads
+    assert isinstance(encoder, TransformerEncoder)
+    assert isinstance(tab, TaskAttentionBlock)
+    x, (tokens, queries) = encoder.tokenizer(images), method.model.prepared()
+    tokenizer, _, decoder = (len(images) * each for each in products.by_part(method.config, 1))
+    return {
+        **_of_sabs(encoder, x),
+        "tokenizer": Part(lambda: encoder.tokenizer(images), 1, tokenizer),
+        "TAB and heads": Part(lambda: heads(tab(tokens, x, None, queries)), 1, decoder),
+    }
+
+
+def _of_sabs(encoder: TransformerEncoder, x: Tensor) -> dict[str, Part]:
+    sab, depth = encoder.sabs[0], len(encoder.sabs)
+    assert isinstance(sab, SelfAttentionBlock)
+    attention, mlp = sab.attn, sab.mlp
+    wide = mlp[0](x)  # (batch, N, hidden)
+    pairs = [(attention.qk, x), (attention.v, x), (attention.proj, x), (mlp[0], x), (mlp[2], wide)]
+    operations = sum(2.0 * value.numel() * layer.out_features for layer, value in pairs)
+    branch = torch.randn_like(x)
+    return {
+        "linear layers": Part(lambda: [layer(value) for layer, value in pairs], depth, operations),
+        **_of_attention(attention, x, depth),
+        "GELU": Part(lambda: mlp[1](wide), depth, moved=2 * _bytes(wide)),
+        "norms": Part(lambda: sab.norm1(x), 2 * depth, moved=2 * _bytes(x)),
+        "residual sums": Part(lambda: x + branch, 2 * depth, moved=3 * _bytes(x)),
+    }
+
+
+def _of_attention(attention: SelfAttention, x: Tensor, depth: int) -> dict[str, Part]:
+    assert isinstance(attention, GatedPositionalSelfAttention)
+    q, k = (split_heads(each, attention.heads) for each in attention.qk(x).chunk(2, dim=-1))
+    v = split_heads(attention.v(x), attention.heads)
+    by_content = scaled_dot_product_attention(q, k, v)
+    by_head, maps = v.permute(1, 2, 0, 3).contiguous().flatten(2), attention.prepared()
+    by_position = torch.bmm(maps, by_head).unflatten(2, (len(x), -1)).permute(2, 0, 1, 3)
+    gate, product = torch.sigmoid(attention.gate).view(-1, 1, 1), 2.0 * x.numel() * x.shape[1]  # 2 N² d each
+    return {
+        "attention by content": Part(lambda: scaled_dot_product_attention(q, k, v), depth, 2 * product),
+        "attention by position": Part(lambda: torch.bmm(maps, by_head), depth, product),
+        "values, head by head": Part(lambda: v.permute(1, 2, 0, 3).contiguous(), depth, moved=2 * _bytes(v)),
+        "gate": Part(
+            lambda: merge_heads(torch.lerp(by_content, by_position, gate)), depth, moved=3 * _bytes(v)
+        ),
+    }
+
+
+def _bytes(values: Tensor) -> int:
+    return values.numel() * values.element_size()

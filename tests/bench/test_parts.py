@@ -1,0 +1,42 @@
+"""The parts of a pass are those of the model, with their operations and bytes counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dytox.bench import products
+from dytox.bench.parts import of_parts, parts_of
+from dytox.bench.steps import Ours, grown, some_batch
+from dytox.bench.suite import Settings
+
+CPU = torch.device("cpu")
+
+
+def test_parts_count_what_the_pass_computes(tiny):
+    """Two SABs of dim 12, 4 patches, a batch of 3: all products together are those of the pass."""
+    config = tiny()
+    method = grown(Ours, config, 1, CPU).eval()
+    with torch.no_grad():
+        parts = parts_of(method, some_batch(method, 3).images)
+        for part in parts.values():
+            part.work()
+    assert sum(part.times * part.operations for part in parts.values()) == 3 * products.operations(config, 1)
+    values = 3 * 4 * 12 * 4  # bytes of the patches of a batch
+    moved = {name: (part.times, part.moved / values) for name, part in parts.items() if part.moved}
+    assert moved == {
+        "values, head by head": (2, 2),
+        "gate": (2, 3),
+        "GELU": (2, 8),
+        "norms": (4, 2),
+        "residual sums": (4, 3),
+    }
+
+
+def test_shares_and_bounds(tiny):
+    found = of_parts(tiny(), Settings((1,), 4, 2, CPU), lambda _: None)
+    assert sum(row["share"] for row in found["rows"]) + found["rest"] == pytest.approx(1)
+    row = next(row for row in found["rows"] if row["part"] == "norms")
+    assert row["share"] == pytest.approx(row["seconds"] / found["evaluation"]["median"])
+    bound = 4 * 2 * (4 * 4 * 12 * 4) / found["bytes_per_second"]
+    assert (row["bounded_by"], row["of_bound"]) == ("copying", pytest.approx(bound / row["seconds"]))
