@@ -36,7 +36,12 @@ def test_parts_count_what_the_pass_computes(tiny):
 def test_shares_and_bounds(tiny):
     found = of_parts(tiny(), Settings((1,), 4, 2, CPU), lambda _: None)
     assert sum(row["share"] for row in found["rows"]) + found["rest"] == pytest.approx(1)
-    row = next(row for row in found["rows"] if row["part"] == "norms")
-    assert row["share"] == pytest.approx(row["seconds"] / found["evaluation"]["median"])
-    bound = 4 * 2 * (4 * 4 * 12 * 4) / found["bytes_per_second"]
-    assert (row["bounded_by"], row["of_bound"]) == ("copying", pytest.approx(bound / row["seconds"]))
+    rows = {row["part"]: row for row in found["rows"]}
+    for row in rows.values():
+        assert row["share"] == pytest.approx(row["seconds"] / found["evaluation"]["median"])
+        assert row["of_bound"] == pytest.approx(row["bound"] / row["seconds"])
+    position, gelu = rows["attention by position"], rows["GELU"]
+    assert (position["bounded_by"], gelu["bounded_by"]) == ("products", "copying")
+    # a batch of 4, 4 patches, dim 12, two SABs: 2 B N² d operations each; read and written 2 · 4 B N 4d bytes
+    assert position["bound"] == pytest.approx(2 * 2 * 4 * 16 * 12 / found["products_per_second"])
+    assert gelu["bound"] == pytest.approx(2 * 2 * 4 * 4 * 4 * 48 / found["bytes_per_second"])

@@ -1,7 +1,7 @@
 """What a pass of evaluation is made of: each kind of work timed alone, beside what bounds it on this machine.
 
 Work that multiplies matrices is bounded by the speed of the linear layers' bare products, work that touches
-every value once by the speed at which as many bytes are copied; both are measured in the same run.
+every value once by a copy that reads and writes as many bytes; both are measured in the same run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     work: Callable[[], object]
     times: int
     operations: float = 0.0
-    moved: float = 0.0  # read and written
+    moved: int = 0  # read and written
 
 
 def of_parts(config: Config, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
@@ -48,30 +48,30 @@ def of_parts(config: Config, settings: Settings, say: Callable[[str], None]) -> 
     multiply, amount = products.peak(config, settings.batch, settings.device, torch.float32)
     with evaluating(method, images) as see, torch.no_grad(), autocast(method):
         parts = parts_of(method, images)
-        source = torch.randn(products.shapes(config, settings.batch)[-1][:2], device=settings.device)
-        target = torch.empty_like(source)  # as large as what the GELU makes
-        bounds = {"pass": see, "products": multiply, "copy": lambda: target.copy_(source)}
         work = {name: part.work for name, part in parts.items()}
-        found = interleaved({**bounds, **work}, 3 * settings.repeats, settings.device)
-    speed, bandwidth = amount / found["products"].median, 2 * _bytes(source) / found["copy"].median
+        copies = {f"copy: {name}": _copying(part.moved, images) for name, part in parts.items() if part.moved}
+        functions = {"pass": see, "products": multiply, **work, **copies}
+        found = interleaved(functions, 3 * settings.repeats, settings.device)
+    speed = amount / found["products"].median
     rows = list[dict[str, Any]]()
     for name, part in parts.items():
         seconds = part.times * found[name].median
-        bound = part.times * (part.operations / speed + part.moved / bandwidth)
+        alone = found[f"copy: {name}"].median if part.moved else part.operations / speed
         rows.append(
             {
                 "part": name,
                 "seconds": seconds,  # of a pass
                 "share": seconds / found["pass"].median,
                 "spread": found[name].spread,
-                "bounded_by": "products" if part.operations else "copying",
-                "of_bound": bound / seconds,
+                "bounded_by": "copying" if part.moved else "products",
+                "bound": part.times * alone,  # in seconds
+                "of_bound": part.times * alone / seconds,
             }
         )
     return {
         "evaluation": found["pass"].rate(settings.batch),
         "products_per_second": speed,
-        "bytes_per_second": bandwidth,
+        "bytes_per_second": parts["GELU"].moved / found["copy: GELU"].median,  # the largest of the copies
         "rows": rows,
         "rest": 1 - sum(row["share"] for row in rows),
     }
@@ -124,6 +124,11 @@ def _of_attention(attention: SelfAttention, x: Tensor, depth: int) -> dict[str, 
             lambda: merge_heads(torch.lerp(by_content, by_position, gate)), depth, moved=3 * _bytes(v)
         ),
     }
+
+
+def _copying(moved: int, like: Tensor) -> Callable[[], object]:
+    source, target = torch.ones(2, moved // 8, dtype=torch.float32, device=like.device)  # 4 bytes each way
+    return lambda: target.copy_(source)
 
 
 def _bytes(values: Tensor) -> int:

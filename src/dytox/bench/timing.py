@@ -32,8 +32,8 @@ class Timing:
         return (self.high - self.low) / 2 / self.median
 
     def rate(self, count: int) -> dict[str, Any]:
-        """The timing with how many of something it makes a second."""
-        return {"per_second": count / self.median, **asdict(self)}
+        """The timing with how many of something it makes a second, and its spread."""
+        return {"per_second": count / self.median, "spread": self.spread, **asdict(self)}
 
 
 def interleaved(

@@ -104,9 +104,8 @@ def _task(each: dict[str, Any]) -> None:
 
 
 def _speed(each: dict[str, Any]) -> str:
-    spread = (each["high"] - each["low"]) / 2 / each["median"]
     digits = 0 if each["per_second"] >= 1000 else 1
-    return f"{each['per_second']:,.{digits}f} ±{spread:.0%}"
+    return f"{each['per_second']:,.{digits}f} ±{each['spread']:.0%}"
 
 
 def _beside(what: str, unit: str, each: dict[str, Any]) -> str:
