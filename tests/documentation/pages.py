@@ -10,6 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = [
+    ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "results/README.md")
+]
 SHELL = ("bash", "console", "sh")
 
 _PARTS = re.compile(

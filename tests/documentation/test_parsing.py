@@ -52,7 +52,7 @@ def check_command(arguments: list[str], place: str) -> None:
         assert method in recipes.methods(), f"{place}: there is no method {method}"
 
 
-@pytest.mark.parametrize("path", pages.PAGES, ids=name_of)
+@pytest.mark.parametrize("path", [*pages.PAGES, *pages.OTHERS], ids=name_of)
 def test_commands_in_blocks_are_accepted(path: Path) -> None:
     for block in pages.blocks(path):
         if block.comment.startswith("not run"):
@@ -69,11 +69,11 @@ def test_commands_in_blocks_are_accepted(path: Path) -> None:
                     assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), f"{block.place}: {words}"
 
 
-@pytest.mark.parametrize("path", pages.PAGES, ids=name_of)
+@pytest.mark.parametrize("path", [*pages.PAGES, *pages.OTHERS], ids=name_of)
 def test_commands_and_keys_in_sentences_exist(path: Path) -> None:
     for code in pages.inline(path):
         words = code.split()
-        if words[0] == "dytox" and len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
+        if words[:1] == ["dytox"] and len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
             command = GROUP.commands.get(words[1])
             assert command or words[1] in ON_PURPOSE, f"{name_of(path)}: {code}"
             known = {option for each in command.params for option in each.opts} if command else set()
@@ -84,11 +84,22 @@ def test_commands_and_keys_in_sentences_exist(path: Path) -> None:
             assert known_key(key[1].rstrip(".")), f"{name_of(path)}: there is no key {code}"
 
 
-@pytest.mark.parametrize("path", pages.PAGES, ids=name_of)
+@pytest.mark.parametrize("path", [*pages.PAGES, *pages.OTHERS], ids=name_of)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (path.parent / target).exists(), f"{name_of(path)}: {target}"
+
+
+def test_recipes_in_the_pages_are_accepted(tmp_path: Path) -> None:
+    found = [block for path in pages.PAGES for block in pages.blocks(path) if block.language == "yaml"]
+    assert found
+    for block in found:
+        file = tmp_path / "own.yaml"
+        file.write_text(block.code, encoding="utf-8")
+        named = re.match(r"# (\S+\.yaml), for `dytox train \1", block.code)
+        assert named, f"{block.place}: say in its first line which command takes it"
+        assert recipes.compose(str(file)).recipe == "own", block.place
 
 
 def test_pages_of_docs_say_what_a_block_is() -> None:

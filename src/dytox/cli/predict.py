@@ -75,8 +75,7 @@ def predict(
     from dytox.growing.predictions import predict as predicted
     from dytox.learner import ContinualLearner
 
-    if as_json and as_csv:
-        raise UserError("--json and --csv are two forms of one output: choose one.")
+    write = _form(as_json, as_csv)
     learner = ContinualLearner.load(model)
     skipped: list[str] = []
     top = min(top, len(choices(learner, task)))
@@ -90,13 +89,15 @@ def predict(
             skipped=skipped,
             progress=bar,
         )
-        if as_json:
-            _write_json(found)
-        elif as_csv:
-            _write_csv(found, top)
-        else:
-            _write_table(found, top)
+        write(found, top)
     finish(skipped)
+
+
+def _form(as_json: bool, as_csv: bool) -> Callable[[Iterator[Prediction], int], None]:
+    """What writes the answers, with so many classes each."""
+    if as_json and as_csv:
+        raise UserError("--json and --csv are two forms of one output: choose one.")
+    return _write_json if as_json else _write_csv if as_csv else _write_table
 
 
 @contextmanager
@@ -109,7 +110,7 @@ def _bar(*, streaming: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(bar, completed=done, total=total)
 
 
-def _write_json(found: Iterator[Prediction]) -> None:
+def _write_json(found: Iterator[Prediction], _: int) -> None:
     """An array, written as it is found."""
     separator = "[\n"
     for each in found:

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".csv", ".md", ".tex", ".png", ".svg")
 
 
-def report(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(help="Run directories, or folders that hold several.", metavar="RUN"),
-    ],
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="What to write, by its suffix: .html a page, .csv .md .tex the table, .png .svg the curves. "
-            "Repeatable.",
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-) -> None:
+RunsArgument = Annotated[
+    list[Path], typer.Argument(help="Run directories, or folders that hold several.", metavar="RUN")
+]
+OutOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="What to write, by its suffix: .html a page, .csv .md .tex the table, .png .svg the curves. "
+        "Repeatable.",
+        rich_help_panel=WHERE,
+    ),
+]
+
+
+def report(runs: RunsArgument, out: OutOption = None) -> None:
     """Make the page of a run, or put several side by side: accuracy after each task, Avg, Last, forgetting.
 
     One run: writes its report.html and plots/ anew. Several: the table here, and what --out names.

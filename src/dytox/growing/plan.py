@@ -69,17 +69,14 @@ def make(
     encoder: Path | None = None,
     frozen: bool = True,
 ) -> Plan:
-    """What learning this folder would do; what cannot work is refused here.
-
-    `encoder` is the file of a pretrained ViT, for a new model.
-    """
+    """What learning this folder would do, with a pretrained ViT's file for a new model; or it is refused."""
     found, state = source.find(folder), state_of(path)
-    if (path / "config.json").exists():
-        if any(each is not None for each in (recipe, method, encoder)):
-            raise UserError(f"{path} is a model already: recipe, method and encoder are for a new one.")
-        learner = changed(ContinualLearner.load(path), overrides)
-    else:
+    if state is None:
         learner = begun(found, recipe, method or "dytox", overrides, encoder, frozen)
+    elif any(each is not None for each in (recipe, method, encoder)):
+        raise UserError(f"{path} is a model already: recipe, method and encoder are for a new one.")
+    else:
+        learner = changed(ContinualLearner.load(path), overrides)
     pictures = source.read(found, learner.size, learner.config.data.resize)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
     fresh = learner.fresh(samples, new, list(map(str, pictures.paths)))
