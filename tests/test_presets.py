@@ -36,7 +36,9 @@ def test_every_preset_is_among_the_pairs() -> None:
 def test_every_scenario_goes_with_every_method() -> None:
     for scenario in SCENARIOS:
         for method in METHODS:
-            assert registry.complete(recipes.compose(scenario, method=method)).recipe == scenario
+            config = registry.complete(recipes.compose(scenario, method=method))
+            assert config.recipe == scenario
+            assert config.method.name == method.partition("-")[0]  # a preset is named by its method
 
 
 @pytest.mark.parametrize(("scenario", "method"), PAIRS)

@@ -73,7 +73,11 @@ def test_methods_are_listed_with_what_they_cannot_do(dytox: Program) -> None:
     lines = {line.split()[0]: line for line in dytox("methods").out.splitlines()}
     assert {*registry.places(), *presets.methods()} <= set(lines)
     assert "cannot learn once the images of earlier tasks are gone" in lines["joint"]
+    assert "cannot learn once the images of earlier tasks are gone" in lines["joint-resnet"]
     assert "cannot keep a memory" in lines["finetune"]
+    assert "on a ResNet alone" in lines["wa"]
+    assert "on a transformer alone" in lines["dytox"]
+    assert "alone" not in lines["replay"]
     assert "cannot" not in lines["dytox"]
     assert "a token and a classifier a task" in lines["dytox"]
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from dytox import recipes
+from dytox import ContinualLearner, recipes
 from dytox.data.loader import Batch, mixed
 from dytox.engine.moment import Moment
 from dytox.engine.schedule import learning_rate
+from dytox.errors import UserError
 from dytox.methods.podnet import PodNet, PodNetOptions
 from dytox.models.convnet import ConvNet
 from dytox.models.proxies import ProxyClassifier, centres
@@ -157,3 +158,9 @@ def test_gradients_are_clamped(grown):
     weight.grad = torch.tensor([17.0])
     grown.after_backward(Moment())
     assert weight.grad.item() == 5.0
+
+
+@pytest.mark.parametrize("loss", [{"activation": "sigmoid"}, {"label_smoothing": 0.1}])
+def test_what_its_loss_does_not_read_is_refused(tiny, loss):
+    with pytest.raises(UserError, match=r"podnet has its own loss, so loss\.activation must be softmax"):
+        ContinualLearner(tiny("podnet", loss=loss))

@@ -30,11 +30,14 @@ def methods() -> None:
     from dytox import recipes
     from dytox.methods.registry import find, places
 
-    found = [(name, find(name)) for name in places()]
-    rows = [(name, each.summary + (each.cannot and f"; cannot {each.cannot}")) for name, each in found]
-    for name, about in recipes.methods().items():
-        if name not in places():
-            rows.append((", ".join(dict.fromkeys([name, recipes.paper_name(name)])), about))
+    known, rows = places(), list[tuple[str, ...]]()
+    for name, about in {**dict.fromkeys(known), **recipes.methods()}.items():
+        found = find(name if name in known else name.partition("-")[0])  # a preset is named by its method
+        what = [found.summary if name in known else str(about)]
+        what += [f"on a {found.works_on} alone"] if name in known and found.works_on else []
+        what += [f"cannot {found.cannot}"] if found.cannot else []
+        names = [name] if name in known else dict.fromkeys([name, recipes.paper_name(name)])
+        rows.append((", ".join(names), "; ".join(what)))
     _table(["method", "what it does, and what it cannot do"], rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import ClassVar
 
 from torch import nn
 
@@ -20,6 +21,7 @@ from dytox.models.extractors import ExtractorNet
 class ExtractorMethod(Method):
     """A method on an `ExtractorNet`; a subclass says how the newest extractor learns."""
 
+    works_on: ClassVar[str] = "ResNet"
     model: ExtractorNet
 
     def build(self) -> ExtractorNet:

@@ -37,6 +37,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `dytox methods`
     cannot: ClassVar[str] = ""  # what it cannot do by its nature, one line
+    works_on: ClassVar[str] = ""  # the one kind of network that it is made for, "transformer" or "ResNet"
     uses_memory: ClassVar[bool] = True
     needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False

@@ -9,8 +9,8 @@ Deviations: the classifier's temperature stays in the network, which changes no 
 confidences. The code with masks was never published: with `sparsity` (λ_s) the formulas are the paper's as
 remembered, with HAT's start of e, N(0, 1), and its limits of e and s·e; the inner channels of residual
 blocks are masked and the sums are not, so that features keep their width; a block keeps one channel at
-least; a new extractor starts from the channels that the last one kept. λ_s and s_max at the paper's scale
-are HAT's, as a start: choose λ_s with `dytox tune`.
+least; a new extractor starts from the channels that the last one kept; weight decay acts on e too. λ_s and
+s_max at the paper's scale are HAT's, as a start: choose λ_s with `dytox tune`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Verified here: outputs, losses and gradients against the authors' code (`fixture
 and three finetuning steps against theirs (`fixtures/trajectory`), herding and initialisation likewise.
 Deviations from their code: the frozen encoder is in eval mode while finetuning (there drop-path stayed on);
 finetuning batches are shuffled; the learning rate has no lag of one epoch; exemplars are selected once, from
-images without augmentation, unless `memory.shares` says otherwise.
+images without augmentation, unless `memory.shares` says otherwise; an epoch sees every image once
+(`training.repeats: 3` is their repeated augmentation); DyTox+ has no label smoothing (theirs: 0.1).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class DyToxMethod(Method):
     """A token and a classifier a task; distillation, divergence, and finetuning on a balanced memory."""
 
     name: ClassVar[str] = "dytox"
+    works_on: ClassVar[str] = "transformer"
     summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
     Options: ClassVar[type[Section]] = DyToxOptions
     options: DyToxOptions

@@ -1,6 +1,9 @@
-"""Finetune, the lower bound: one token, one growing head, only the new images, no memory.
+"""Finetune, the lower bound: one growing head, only the new images, no memory; transformer or ResNet.
 
-Verified here: an old class's logit gets a gradient from a new sample; growing changes no old logit.
+Verified here, on both: an old class's logit gets a gradient from a new sample; growing changes no old logit.
+Schedules: `finetune` has DyTox's training; `finetune-resnet` has CE and the schedule of DER's code on a
+ResNet18 that keeps its last ReLU, without that code's new start of the classifier at epoch 10 (PyCIL: 80
+epochs).
 """
 
 from __future__ import annotations

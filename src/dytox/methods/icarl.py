@@ -5,8 +5,9 @@ the means change with the weights and depend on the memory alone; herding keeps 
 shrinks.
 Deviations from the authors' code: a loss over the classes seen, where theirs has all 100 outputs from the
 start; ⌊memory / seen⌋ exemplars a class, where theirs rounds up; the schedule of DER's code (170 epochs, lr
-0.1), where theirs is 70 epochs at lr 2.0; mirrored exemplars count for the means only where training mirrors
-images too.
+0.1, weight decay 5e-4), without its new start of the classifier at epoch 10, where theirs is 70 epochs at lr
+2.0 with 1e-5; brightness besides crop and flip; mirrored exemplars count for the means only where training
+mirrors images too.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class ICaRL(Method):
     """Old classes learn what the old network says; an image belongs to the class whose mean is nearest."""
 
     name: ClassVar[str] = "icarl"
+    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "sigmoid distillation of the old classes, nearest mean of exemplars"
     cannot: ClassVar[str] = "do without a memory"
     needs_memory: ClassVar[bool] = True

@@ -6,7 +6,8 @@ term without a teacher; the order of a class's proxies is no matter; old proxies
 L_LSC is that of the authors' code: no hinge, no margin (it is taken from every similarity, which does
 nothing), and 1 in the place of the own class in the sum. The paper's, with all three, is least at η = 0
 where there are two classes, and learns nothing then. Deviations from their code: only the last block is
-without its outer ReLU (there every block is); with MixUp, the losses of both labels are mixed.
+without its outer ReLU (there every block is); the maps are one a stage, four of a ResNet18 and three of a
+ResNet-8 or -32 (there a fourth, of the last block); with MixUp, the losses of both labels are mixed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dytox.engine.method import Method
 from dytox.engine.moment import Moment
 from dytox.engine.phase import Action, Phase, Training, freeze
 from dytox.engine.rehearsal import select_memory
+from dytox.errors import UserError
 from dytox.losses import Term, cosine_distance, nca, pod_spatial
 from dytox.models.base import Output
 from dytox.models.build import resnet
@@ -48,6 +50,7 @@ class PodNet(Method):
     """Distils pooled maps of every stage; classes have several proxies."""
 
     name: ClassVar[str] = "podnet"
+    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "distils pooled maps of every stage; several proxies a class"
     Options: ClassVar[type[Section]] = PodNetOptions
     options: PodNetOptions
@@ -55,6 +58,12 @@ class PodNet(Method):
 
     def build(self) -> ConvNet:
         """A ResNet, whose features may be negative, and proxies."""
+        loss = self.config.loss
+        if loss.activation != "softmax" or loss.label_smoothing:
+            raise UserError(
+                "Impossible config: podnet has its own loss, so loss.activation must be softmax and "
+                "loss.label_smoothing 0."
+            )
         backbone = resnet(self.config)
         return ConvNet(backbone, ProxyClassifier(backbone.dim, proxies=self.options.proxies))
 

@@ -44,6 +44,7 @@ class RpsNet(Method):
     """Parallel modules in every level, and a new path through them every second task."""
 
     name: ClassVar[str] = "rpsnet"
+    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = (
         "a new path of modules every second task, old ones frozen; adds some beyond M = 8"
     )

@@ -1,9 +1,9 @@
 """Simple-DER-like: a stand-in for Simple-DER (Li et al., 2021), of which only the abstract could be read.
 
 Known: all extractors are kept, their features are concatenated, distillation, each extractor is pruned, "no
-hyperparameters". Not known: the rule of pruning. Here: of each layer inside the residual blocks the filters
-go whose L1 norm is below the layer's mean; then the newest extractor learns on for a few epochs, at the last
-learning rate. The rest is DER's, with WA's distillation. Label results "Simple-DER-like".
+hyperparameters". Not known: the rule of pruning. Here: of the first convolution of each residual block the
+filters go whose L1 norm is below their mean; then the newest extractor learns on for a few epochs, at the
+last learning rate. The rest is DER's, with WA's distillation. Label results "Simple-DER-like".
 Verified here: the rule takes no number; what it keeps can be told from the weights alone; pruned extractors
 stay as they are, bit by bit, while later tasks are learned; there are fewer parameters than DER's.
 """

@@ -3,9 +3,10 @@
 Verified here: no logit is above σ; the ranking loss does not depend on σ; some features are negative; old
 rows are the same bits after a task; more hard classes than there are new ones are no error; new rows start as
 the mean direction of their class, as long as old rows are on average.
-Deviations: the schedule, jitter and normalisation of DER's code, where theirs is 160 epochs; memory by its
-total size, where theirs is 20 a class. Their balanced finetuning belongs to ImageNet's script alone and is
-left out.
+Deviations: the schedule, jitter and normalisation of DER's code, without its new start of the classifier at
+epoch 10, where theirs is 160 epochs; memory by its total size, where theirs is 20 a class. Their balanced
+finetuning belongs to ImageNet's script alone and is left out. With MixUp, an image is ranked by the first of
+its two labels.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class UCIR(Method):
     """Cosines instead of products, features that keep their direction, and a margin for old images."""
 
     name: ClassVar[str] = "ucir"
+    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "cosine head, distillation of the features' direction, margin ranking"
     Options: ClassVar[type[Section]] = UCIROptions
     options: UCIROptions

@@ -41,6 +41,7 @@ class WA(Method):
     """Distillation, then the rows of new classes are brought to the length of the old ones'."""
 
     name: ClassVar[str] = "wa"
+    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "distillation, then new rows of the head are scaled to the length of old ones"
     Options: ClassVar[type[Section]] = WAOptions
     options: WAOptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from dytox.published.figures import CLASSES
 from dytox.report import attention, charts, heatmaps, learning, page
 from dytox.report.published_table import published_table
 from dytox.report.record import Record
-from dytox.report.text import plural
+from dytox.report.text import millions, plural
 
 WIDE, NARROW = 980, 400  # pixels of a figure on a desk and on a telephone
 MANY = 14  # tokens: most images are folded away
@@ -131,7 +131,9 @@ def cost(record: Record) -> str:
     """Parameters and time, in one section beside the tokens' or in two."""
     size = page.drawing("parameters", "Parameters after each task", charts.parameters(record))
     time = page.drawing("seconds", "Time of each task", charts.seconds(record))
-    note = "The axis of the parameters does not begin at zero."
+    counts = [step["parameters"] for step in record.steps]
+    mean = "" if len({*counts}) == 1 else f"Mean over the steps {millions(round(fmean(counts)))}. "
+    note = f"{mean}The axis of the parameters does not begin at zero."
     if record.tokens < 2:
         return page.section("Parameters", size, note=note) + page.section("Time", time)
     return page.section("Parameters and time", size, time, note=note)
