@@ -13,12 +13,13 @@ from dytox import ContinualLearner, recipes
 from dytox.data.loader import Batch
 from dytox.engine.moment import Moment
 from dytox.engine.schedule import learning_rate
+from dytox.losses import sparsity
 from dytox.methods.der import Der
 from dytox.models import pruning
 from dytox.models.base import Output
 from dytox.models.extractors import ExtractorNet
 from dytox.models.masks import steepness
-from dytox.models.resnet import ResNet
+from dytox.models.resnet import SHAPES, ResNet, Shape
 from dytox.randomness import Position
 
 INCREMENTS = (2, 3, 2)
@@ -178,6 +179,37 @@ def test_a_pruned_network_equals_the_masked_one_and_is_smaller():
     torch.testing.assert_close(found.logits, wanted.logits, atol=1e-5, rtol=0)
     gone = [(16 - kept[0]) * (9 * 32 + 2), (32 - kept[1]) * (9 * 48 + 2), (64 - kept[2]) * (9 * 96 + 2)]
     assert model.count_parameters() == parameters - sum(gone)
+
+
+def test_a_trained_network_says_the_same_before_and_after_its_pruning(taught, made):
+    """Through the method's own action; with shortcuts that are convolutions, as a ResNet18 has them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SHAPES, "resnet8", Shape((8, 16), (1, 2), projected=True))
+        learner, diary = taught("der-pruned", increments=(2, 2), **HARSH)
+        trained = diary.chapter(1, "train")
+        method = Der(learner.config)
+        method.rebuild(trained.structure)
+    method.load_state_dict({name: trained.after[name] for name in method.state_dict()})
+    method.eval()
+    images = made(0, 4, each=3).images / 255
+    with torch.no_grad():
+        wanted, before = method.model(images), pruning.widths(method.model.newest)
+        method.tidy(None)
+        found = method.model(images)
+    assert sum(pruning.widths(method.model.newest)) < sum(before) == 8 + 16 + 16
+    torch.testing.assert_close(found.embeddings, wanted.embeddings, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.logits, wanted.logits, atol=1e-5, rtol=0)
+
+
+def test_the_layers_of_a_network_that_are_masked():
+    """Both convolutions of each block; all of it counts with open masks, nothing with closed ones."""
+    network = random_net(masked=True).newest.train()
+    shapes = [(kernel, len(before), len(after)) for kernel, before, after in pruning.masked_layers(network)]
+    assert shapes == [(3, 16, 16), (3, 16, 16), (3, 16, 32), (3, 32, 32), (3, 32, 64), (3, 64, 64)]
+    for value, expected in ((100.0, 1.0), (-100.0, 0.0)):
+        for mask in pruning.masks(network):
+            mask.e.data.fill_(value)
+        assert sparsity(pruning.masked_layers(network)).sum.item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_new_extractor_takes_over_what_the_pruned_one_kept():

@@ -154,7 +154,7 @@ def test_centres_are_the_means_of_groups():
 
 
 def test_gradients_are_clamped(grown):
-    weight = grown.head.scale
+    weight = grown.model.head.scale
     weight.grad = torch.tensor([17.0])
     grown.after_backward(Moment())
     assert weight.grad.item() == 5.0

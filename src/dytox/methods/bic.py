@@ -59,9 +59,9 @@ class BiC(Method):
     needs_memory: ClassVar[bool] = True
     Options: ClassVar[type[Section]] = BiCOptions
     options: BiCOptions
-    model: ConvNet
+    model: ConvNet[BiasCorrected]
 
-    def build(self) -> ConvNet:
+    def build(self) -> ConvNet[BiasCorrected]:
         """A linear head, whose newest logits are corrected."""
         return convnet(self.config, BiasCorrected)
 
@@ -92,9 +92,7 @@ class BiC(Method):
 
     def corrects(self) -> Iterator[nn.Parameter]:
         """Stage 2: α and β."""
-        head = self.model.head
-        assert isinstance(head, BiasCorrected)
-        yield from (head.alpha, head.beta)
+        yield from (self.model.head.alpha, self.model.head.beta)
 
     def rehearses(self) -> Iterator[nn.Module]:
         """As in stage 1."""

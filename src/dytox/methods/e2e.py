@@ -49,9 +49,9 @@ class E2E(Method):
     summary: ClassVar[str] = "a head a task, each distilled, gradient noise, balanced finetuning"
     Options: ClassVar[type[Section]] = E2EOptions
     options: E2EOptions
-    model: ConvNet
+    model: ConvNet[Classifier]
 
-    def build(self) -> ConvNet:
+    def build(self) -> ConvNet[Classifier]:
         """A block of rows a task is a head a task."""
         return convnet(self.config, Classifier)
 

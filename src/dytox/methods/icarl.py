@@ -42,9 +42,9 @@ class ICaRL(Method):
     summary: ClassVar[str] = "sigmoid distillation of the old classes, nearest mean of exemplars"
     cannot: ClassVar[str] = "do without a memory"
     needs_memory: ClassVar[bool] = True
-    model: ConvNet
+    model: ConvNet[Classifier]
 
-    def build(self) -> ConvNet:
+    def build(self) -> ConvNet[Classifier]:
         """A linear head for learning, class means for predicting."""
         if self.config.loss.activation != "sigmoid":
             raise UserError(

@@ -28,7 +28,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.moment import Moment
 from dytox.engine.phase import Action, Phase, Training, freeze
-from dytox.engine.rehearsal import select_memory
+from dytox.engine.rehearsal import growing, select_memory
 from dytox.errors import UserError
 from dytox.losses import Term, cosine_distance, nca, pod_spatial
 from dytox.models.base import Output
@@ -54,9 +54,9 @@ class PodNet(Method):
     summary: ClassVar[str] = "distils pooled maps of every stage; several proxies a class"
     Options: ClassVar[type[Section]] = PodNetOptions
     options: PodNetOptions
-    model: ConvNet
+    model: ConvNet[ProxyClassifier]
 
-    def build(self) -> ConvNet:
+    def build(self) -> ConvNet[ProxyClassifier]:
         """A ResNet, whose features may be negative, and proxies."""
         loss = self.config.loss
         if loss.activation != "softmax" or loss.label_smoothing:
@@ -67,21 +67,14 @@ class PodNet(Method):
         backbone = resnet(self.config)
         return ConvNet(backbone, ProxyClassifier(backbone.dim, proxies=self.options.proxies))
 
-    @property
-    def head(self) -> ProxyClassifier:
-        """The proxies."""
-        assert isinstance(self.model.head, ProxyClassifier)
-        return self.model.head
-
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train with the teacher; select the memory; finetune the proxies on it."""
         train = Training("train", "new+memory", self.learns, self.config.training)
         memory = Action("memory", select_memory)
         if task.index == 0:
-            return [Action("expand", self.expand), train, memory]
+            return [*growing(self, task), train, memory]
         phases: list[Phase] = [
-            Action("teacher", self.keep_teacher),
-            Action("expand", self.expand),
+            *growing(self, task),
             Action("imprint", self.imprint),
             train,
             Action("tidy", self.drop_teacher),
@@ -98,17 +91,15 @@ class PodNet(Method):
         labels = range(lesson.task.old, lesson.task.seen)
         of_class = [found[lesson.new.labels == label] for label in labels]
         wanted = torch.stack([centres(each, self.options.proxies, source) for each in of_class])
-        self.head.imprint(lesson.world.from_main(wanted))
+        self.model.head.imprint(lesson.world.from_main(wanted))
 
     def learns(self) -> Iterator[nn.Module | nn.Parameter]:
         """All but the old proxies."""
-        yield self.model.backbone
-        yield self.head.tasks[-1]
-        yield self.head.scale
+        return self.model.newest()
 
     def rehearses(self) -> Iterator[nn.Module]:
         """All proxies."""
-        yield self.head
+        yield self.model.head
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = L_LSC + √(seen / new) (λ_c L_POD-spatial + λ_f L_POD-flat), the latter with a teacher."""

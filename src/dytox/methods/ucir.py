@@ -50,9 +50,9 @@ class UCIR(Method):
     summary: ClassVar[str] = "cosine head, distillation of the features' direction, margin ranking"
     Options: ClassVar[type[Section]] = UCIROptions
     options: UCIROptions
-    model: ConvNet
+    model: ConvNet[CosineClassifier]
 
-    def build(self) -> ConvNet:
+    def build(self) -> ConvNet[CosineClassifier]:
         """A cosine head with one learned scale."""
         return convnet(self.config, CosineClassifier)
 
@@ -76,9 +76,7 @@ class UCIR(Method):
 
     def learns(self) -> Iterator[nn.Module | nn.Parameter]:
         """All but the old rows: neither the loss nor the decay of weights moves them."""
-        yield self.model.backbone
-        yield self.model.head.tasks[-1]
-        yield self.head.scale
+        return self.model.newest()
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """CE(σ cos) + λ (1 - cos(f, f_old)) + ranking, on cosines without σ; λ = λ_base √(old / new)."""
@@ -88,7 +86,7 @@ class UCIR(Method):
             features = self.features(output)
             direction = cosine_distance(features, self.features(self.teach(batch)))
             ranking = margin_ranking(
-                self.head.cosines(features),
+                self.model.head.cosines(features),
                 batch.labels,
                 old=old,
                 margin=options.margin,
@@ -97,9 +95,3 @@ class UCIR(Method):
             weight = options.distillation * sqrt(old / self.model.increments[-1])
             terms |= {"direction": direction.weighted(weight), "ranking": ranking}
         return terms
-
-    @property
-    def head(self) -> CosineClassifier:
-        """The model's."""
-        assert isinstance(self.model.head, CosineClassifier)
-        return self.model.head

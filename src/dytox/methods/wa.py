@@ -45,9 +45,9 @@ class WA(Method):
     summary: ClassVar[str] = "distillation, then new rows of the head are scaled to the length of old ones"
     Options: ClassVar[type[Section]] = WAOptions
     options: WAOptions
-    model: ConvNet
+    model: ConvNet[Classifier]
 
-    def build(self) -> ConvNet:
+    def build(self) -> ConvNet[Classifier]:
         """A linear head without a bias."""
         return convnet(self.config, lambda dim: Classifier(dim, bias=False))
 

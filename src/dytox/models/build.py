@@ -11,7 +11,7 @@ from dytox.errors import UserError
 from dytox.models.base import ContinualModel
 from dytox.models.class_means import ClassMeans
 from dytox.models.classifiers import Classifier
-from dytox.models.convnet import ConvNet
+from dytox.models.convnet import AnyClassifier, ConvNet
 from dytox.models.dytox import DyTox
 from dytox.models.hybrid import HybridEncoder
 from dytox.models.paths import PathNet
@@ -27,8 +27,8 @@ def network(config: Config) -> ContinualModel:
 
 
 def convnet(
-    config: Config, head: Callable[[int], Classifier], means: Callable[[int], ClassMeans] | None = None
-) -> ConvNet:
+    config: Config, head: Callable[[int], AnyClassifier], means: Callable[[int], ClassMeans] | None = None
+) -> ConvNet[AnyClassifier]:
     """A residual network with a growing head, and class means where they are asked for."""
     backbone = resnet(config)
     return ConvNet(backbone, head(backbone.dim), None if means is None else means(backbone.dim))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,10 @@ class Classifier(Heads):
     Blocks of their own, so that old rows can be frozen, and growing changes no old logit by a bit.
     """
 
-    def __init__(self, dim: int, *, bias: bool = True) -> None:
+    def __init__(self, dim: int, *, bias: bool = True, scaled: bool = False) -> None:
         super().__init__(dim)
         self.bias = bias
+        self.scale = nn.Parameter(torch.ones(1)) if scaled else None  # learned, shared by all tasks
 
     def expand(self, classes: int) -> None:
         """New rows for a new task."""
@@ -32,42 +33,41 @@ class Classifier(Heads):
         """The blocks."""
         return list(self.tasks)  # type: ignore[arg-type]  # a ModuleList of Linears
 
+    def filled(self) -> Iterator[tuple[Slot, nn.Linear]]:
+        """The blocks, each with the places of its outputs."""
+        return zip([slot for slot in self.slots if slot.rows], self.linears(), strict=True)
+
     def blocks(self, features: Tensor) -> list[Tensor]:
-        """The logits of each task."""
-        filled = [slot for slot in self.slots if slot.rows]
+        """The logits of each task, unscaled."""
         found = []
-        for slot, layer in zip(filled, self.linears(), strict=True):
+        for slot, layer in self.filled():
             bias = None if layer.bias is None else slot.spread(layer.bias, slot.size)
             found.append(slot.take(linear(features, slot.spread(layer.weight, slot.size), bias)))
         return found
 
     def forward(self, features: Tensor) -> Tensor:
         """Features (batch, dim) as logits (batch, classes)."""
-        return torch.cat(self.blocks(features), dim=1)
+        logits = torch.cat(self.blocks(features), dim=1)
+        return logits if self.scale is None else self.scale * logits
 
 
 class CosineClassifier(Classifier):
     """σ · cos(feature, row), without a bias; the scale σ is learned and shared by all tasks (UCIR)."""
 
     def __init__(self, dim: int) -> None:
-        super().__init__(dim, bias=False)
-        self.scale = nn.Parameter(torch.ones(1))
+        super().__init__(dim, bias=False, scaled=True)
+
+    def blocks(self, features: Tensor) -> list[Tensor]:
+        """The cosines with each task's rows."""
+        normed = normalize(features)
+        return [
+            slot.take(linear(normed, slot.spread(normalize(layer.weight), slot.size)))
+            for slot, layer in self.filled()
+        ]
 
     def cosines(self, features: Tensor) -> Tensor:
         """Of each feature with each row, (batch, classes)."""
-        normed = normalize(features)
-        filled = [slot for slot in self.slots if slot.rows]
-        return torch.cat(
-            [
-                slot.take(linear(normed, slot.spread(normalize(layer.weight), slot.size)))
-                for slot, layer in zip(filled, self.linears(), strict=True)
-            ],
-            dim=1,
-        )
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Features (batch, dim) as scaled cosines (batch, classes)."""
-        return self.scale * self.cosines(features)
+        return torch.cat(self.blocks(features), dim=1)
 
 
 class BiasCorrected(Classifier):

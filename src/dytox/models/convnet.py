@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
@@ -13,16 +13,27 @@ from dytox.models.class_means import ClassMeans
 from dytox.models.classifiers import Classifier
 from dytox.models.resnet import ResNet
 
+AnyClassifier = TypeVar("AnyClassifier", bound=Classifier)
 
-class ConvNet(ContinualModel):
+
+class ConvNet(ContinualModel, Generic[AnyClassifier]):
     """A backbone carried from task to task, and a classifier on its features to which each task adds rows.
 
     With `means` it has a place for the mean feature of each class too, which a method may predict by.
     """
 
-    def __init__(self, backbone: ResNet, head: Classifier, means: ClassMeans | None = None) -> None:
+    head: AnyClassifier
+
+    def __init__(self, backbone: ResNet, head: AnyClassifier, means: ClassMeans | None = None) -> None:
         super().__init__()
         self.backbone, self.head, self.means = backbone, head, means
+
+    def newest(self) -> Iterator[nn.Module | nn.Parameter]:
+        """All but the old rows."""
+        yield self.backbone
+        yield self.head.tasks[-1]
+        if self.head.scale is not None:
+            yield self.head.scale
 
     def expand(self, classes: int) -> None:
         """New rows for a new task; no old logit changes."""

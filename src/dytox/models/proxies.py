@@ -19,9 +19,8 @@ class ProxyClassifier(Classifier):
     """
 
     def __init__(self, dim: int, *, proxies: int) -> None:
-        super().__init__(dim, bias=False)
+        super().__init__(dim, bias=False, scaled=True)
         self.proxies = proxies
-        self.scale = nn.Parameter(torch.ones(1))
 
     def expand(self, classes: int) -> None:
         """New proxies for a new task."""
@@ -31,19 +30,13 @@ class ProxyClassifier(Classifier):
 
     def blocks(self, features: Tensor) -> list[Tensor]:
         """The similarities to each task's classes, unscaled."""
-        normed = normalize(features)
-        filled = [slot for slot in self.slots if slot.rows]
-        found = []
-        for slot, layer in zip(filled, self.linears(), strict=True):
+        normed, found = normalize(features), []
+        for slot, layer in self.filled():
             proxies = slot.spread(layer.weight, slot.size).view(slot.size * self.proxies, self.dim)
             near = 2 * linear(normed, normalize(proxies)) - 2
             near = near.view(-1, slot.size, self.proxies)  # (batch, classes, proxies)
             found.append(slot.take((near.softmax(dim=2) * near).sum(dim=2)))
         return found
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Features (batch, dim) as logits (batch, classes)."""
-        return self.scale * super().forward(features)
 
     @torch.no_grad()
     def imprint(self, centres: Tensor) -> None:
