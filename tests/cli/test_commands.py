@@ -70,7 +70,7 @@ def test_recipes_are_listed_one_a_line(dytox: Program) -> None:
 
 
 def test_methods_are_listed_with_what_they_cannot_do(dytox: Program) -> None:
-    lines = {line.split()[0].rstrip(","): line for line in dytox("methods").out.splitlines()}
+    lines = {line.split()[0]: line for line in dytox("methods").out.splitlines()}
     assert {*registry.places(), *presets.methods()} <= set(lines)
     assert "cannot learn once the images of earlier tasks are gone" in lines["joint"]
     assert "cannot learn once the images of earlier tasks are gone" in lines["joint-resnet"]
@@ -80,6 +80,7 @@ def test_methods_are_listed_with_what_they_cannot_do(dytox: Program) -> None:
     assert "alone" not in lines["replay"]
     assert "cannot" not in lines["dytox"]
     assert "a token and a classifier a task" in lines["dytox"]
+    assert lines["dytox-plus-plus"].startswith("dytox-plus-plus or dytox++ ")
 
 
 def test_show_prints_the_whole_config_and_what_is_in_effect(dytox: Program) -> None:

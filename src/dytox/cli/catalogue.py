@@ -37,7 +37,7 @@ def methods() -> None:
         what += [f"on a {found.works_on} alone"] if name in known and found.works_on else []
         what += [f"cannot {found.cannot}"] if found.cannot else []
         names = [name] if name in known else dict.fromkeys([name, recipes.paper_name(name)])
-        rows.append((", ".join(names), "; ".join(what)))
+        rows.append((" or ".join(names), "; ".join(what)))
     _table(["method", "what it does, and what it cannot do"], rows)
 
 
