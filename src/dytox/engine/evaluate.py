@@ -21,7 +21,7 @@ from dytox.models.base import Output
 from dytox.models.prepared import held
 from dytox.randomness import Position
 
-CPU_BATCH = 64  # beyond it activations leave the caches: measured (docs/performance.md)
+CPU_BATCH = 256  # of small models; beyond it activations leave the caches (docs/performance.md)
 GPU_BATCH = 1024
 
 
