@@ -20,8 +20,9 @@ lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff format --check src tests tools examples
 	$(BIN)/mypy
 
-docs: $(READY) ## docs/reference/ anew, from the code
+docs: $(READY) ## docs/reference/ anew, from the code, and the tables of results/, from its metrics
 	$(BIN)/python tools/reference
+	$(BIN)/python tools/results.py
 
 torture: $(READY) ## Kills a run hundreds of times and compares it with one left in peace
 	OMP_NUM_THREADS=1 $(BIN)/python tools/torture.py --kills 300

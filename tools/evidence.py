@@ -5,7 +5,6 @@ Ten minutes on two cores. The runs on CIFAR-100 need its folder: `make evidence 
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import tempfile
@@ -13,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from results import seeds
+
 from dytox.experiments.train import Watcher, train
 from dytox.recipes import compose
 
-RESULTS = Path(__file__).parent.parent / "results"
 LEAST = 3.0  # points: what other roundings on another machine may do to a run
 
 
@@ -35,6 +35,7 @@ CLAIMS = [
     Claim("digits", "replay", 10),
     Claim("cifar20-5-short", "dytox", 8, needs_data=True),
     Claim("cifar20-5-short", "replay", 8, needs_data=True),
+    Claim("cifar20-5-tuned", "dytox", 8, needs_data=True),
 ]
 
 
@@ -45,10 +46,7 @@ def average(metrics: dict[str, Any], tasks: int) -> float:
 
 def recorded(claim: Claim, tasks: int) -> tuple[float, float]:
     """The mean over the recorded seeds, and how far from it a run may be: twice their standard deviation."""
-    paths = sorted((RESULTS / claim.recipe).glob(f"{claim.method}-seed-*.json"))
-    if not paths:
-        sys.exit(f"results/{claim.recipe} has no {claim.method}-seed-*.json to compare with.")
-    found = [average(json.loads(path.read_text()), tasks) for path in paths]
+    found = [average(run, tasks) for run in seeds(claim.recipe)[claim.method]]
     spread = statistics.stdev(found) if len(found) > 1 else 0.0
     return statistics.mean(found), max(2 * spread, LEAST)
 
