@@ -40,7 +40,10 @@ def seeds(recipe: str) -> dict[str, list[dict[str, Any]]]:
 def figure(values: list[float]) -> str:
     """The mean, and of several the standard deviation (n - 1)."""
     mean = f"{statistics.mean(values):.1f}"
-    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.1f}"
+    if len(values) == 1:
+        return mean
+    deviation = statistics.stdev(values)
+    return f"{mean} ± {deviation:.{1 if deviation >= 0.1 else 2}f}"  # ± 0.05, not ± 0.0
 
 
 def row(method: str, runs: list[dict[str, Any]]) -> str:
