@@ -1,6 +1,7 @@
 """`make evidence`: runs a part of `results/` again and says whether it comes out within the recorded spread.
 
-Some ten minutes on two cores (20 on one that is shared). The runs on CIFAR-100 need its folder: `make evidence DATA=DIR`.
+Some ten minutes on two cores (20 on one that is shared). The runs on CIFAR-100 need its folder:
+`make evidence DATA=DIR`.
 """
 
 from __future__ import annotations
