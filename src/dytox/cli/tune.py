@@ -95,7 +95,7 @@ def _tune(
         return
     _write(folder, trials)
     say(shown, "")
-    say(shown, "Top-1 in percent on a tenth of the training data, the best first")
+    say(shown, "Top-1 in percent on training images held out for that, the best first")
     rows = [
         [*(change.partition("=")[2] for change in each.changes), _text(each.avg), _text(each.last)]
         for each in trials
