@@ -2,9 +2,8 @@
 
     python tools/results.py [--check]
 
-A page asks for one by a comment, `<!-- results/RECIPE: METHOD, METHOD -->`, or without methods for all,
-the best first; the table stands between that and `<!-- end -->`. With --check nothing is written, and an
-old table is an error.
+A page asks for one by a comment, `<!-- results/RECIPE: METHOD, METHOD -->`; the table stands between that and
+`<!-- end -->`. With --check nothing is written, and an old table is an error.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ HEAD = [
     "| method | seeds | after each task | Avg | Last | Forgetting |",
     "|---|--:|---|--:|--:|--:|",
 ]
-_ASKED = re.compile(
-    r"(<!-- results/(?P<recipe>[\w.-]+)(?:: (?P<methods>[^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL
-)
+_ASKED = re.compile(r"(<!-- results/([\w.-]+): ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def seeds(recipe: str) -> dict[str, list[dict[str, Any]]]:
@@ -57,15 +54,10 @@ def row(method: str, runs: list[dict[str, Any]]) -> str:
     return f"| `{method}` | {len(runs)} | {curve} | {average} | {last} | {forgetting} |"
 
 
-def table(recipe: str, methods: str | None) -> str:
-    """The rows of these methods in their order, or of all, by Avg."""
+def table(recipe: str, methods: list[str]) -> str:
+    """The rows of these methods, in their order."""
     found = seeds(recipe)
-
-    def average(method: str) -> float:
-        return statistics.mean(run["avg_top1"] for run in found[method])
-
-    chosen = methods.split(", ") if methods else sorted(found, key=average, reverse=True)
-    return "\n".join([*HEAD, *(row(method, found[method]) for method in chosen)]) + "\n"
+    return "\n".join([*HEAD, *(row(method, found[method]) for method in methods)]) + "\n"
 
 
 def main() -> None:
@@ -75,7 +67,7 @@ def main() -> None:
     check = parser.parse_args().check
     for path in PAGES:
         old = path.read_text(encoding="utf-8")
-        new = _ASKED.sub(lambda found: found[1] + table(found["recipe"], found["methods"]) + found[4], old)
+        new = _ASKED.sub(lambda found: found[1] + table(found[2], found[3].split(", ")) + found[4], old)
         if not check:
             path.write_text(new, encoding="utf-8")
         elif new != old:
