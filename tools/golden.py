@@ -1,7 +1,9 @@
 """Write golden directories with the code as it is now: models, cut-off runs and a cut-off lesson.
 
-Usage: python tools/golden.py tests/fixtures/golden/NAME, once for every change of a saved format (CONTRIBUTING.md).
-`tests/test_golden.py` then predicts with every model, learns on and resumes. Beside each directory stands what the
+Usage: python tools/golden.py tests/fixtures/golden/NAME, once for every change of a saved format
+(CONTRIBUTING.md).
+`tests/test_golden.py` then predicts with every model, learns on and resumes. Beside each directory stands
+what the
 code that wrote it made of it: images and confidences for a model, the final metrics and scores for a run.
 """
 
