@@ -18,7 +18,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # From the bottom up. Layer 0 has an order of its own: the schema uses the errors, the presets the schema.
 LAYERS = [
     {"errors", "machine", "randomness", "facts"},
-    {"config", "checking"},
+    {"config", "checking", "upgrade"},
     {"recipes"},
     {"data", "models", "losses", "calibration", "memory", "metrics", "runs", "published"},
     {"engine"},

@@ -119,7 +119,7 @@ def try_out(model: Path) -> None:
 @given(data=st.data())
 def test_any_value_of_config_json_may_be_another(good: Path, tmp_path: Path, data: st.DataObject) -> None:
     model = shutil.copytree(good, tmp_path / "model", dirs_exist_ok=True)
-    content = sealed.read(model / "config.json", KIND, 1)
+    content = sealed.read(model / "config.json", KIND)[0]
     ways = [path for path in places(content) if path]
     for _ in range(data.draw(st.integers(1, 2))):
         way = data.draw(st.sampled_from(ways))
@@ -127,7 +127,7 @@ def test_any_value_of_config_json_may_be_another(good: Path, tmp_path: Path, dat
             content = changed(content, way, data.draw(VALUES))
         except (KeyError, IndexError, TypeError):
             continue  # the first change took the second one's place away
-    sealed.write(model / "config.json", KIND, 1, content)
+    sealed.write(model / "config.json", KIND, content)
     try_out(model)
 
 
@@ -159,11 +159,11 @@ HEADERS = st.one_of(
 
 def reseal(model: Path, role: str, data: bytes) -> None:
     """A file with this content, properly named and with its checksum: only its meaning is wrong."""
-    content = sealed.read(model / "config.json", KIND, 1)
+    content = sealed.read(model / "config.json", KIND)[0]
     path = model / content["files"][role]["name"]
     path.write_bytes(data)
     content["files"][role]["sha256"] = hashlib.sha256(data).hexdigest()
-    sealed.write(model / "config.json", KIND, 1, content)
+    sealed.write(model / "config.json", KIND, content)
 
 
 @MANY
@@ -205,9 +205,9 @@ def test_any_file_may_be_anything(good: Path, tmp_path: Path, data: bytes, role:
 
 
 def tampered(model: Path, change: Callable[[dict[str, Any]], Any]) -> str:
-    content = sealed.read(model / "config.json", KIND, 1)
+    content = sealed.read(model / "config.json", KIND)[0]
     change(content)
-    sealed.write(model / "config.json", KIND, 1, content)
+    sealed.write(model / "config.json", KIND, content)
     with pytest.raises(UserError) as error:
         ContinualLearner.load(model)
     return str(error.value)

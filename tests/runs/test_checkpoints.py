@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from dytox import __version__, upgrade
 from dytox.errors import UserError
 from dytox.randomness import Position
-from dytox.runs import files
+from dytox.runs import sealed
 from dytox.runs.checkpoints import Checkpoint, Checkpoints
 
 
@@ -162,13 +163,21 @@ def test_all_damaged_is_the_user_s_to_know(checkpoints: Checkpoints) -> None:
         checkpoints.newest()
 
 
-def test_other_format_version_is_not_used(checkpoints: Checkpoints) -> None:
+def test_a_newer_format_is_refused_and_no_older_checkpoint_is_taken_instead(
+    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(checkpoints, 1)
-    path = newest_file(checkpoints.folder, ".json")
-    content = files.read_json(path)
-    files.write_json(path, {**content, "format": 2})
-    with pytest.raises(UserError, match="newer than 1"):
+    with monkeypatch.context() as newer:
+        newer.setattr(upgrade, "STEPS", [*upgrade.STEPS, upgrade.Step()])
+        newer.setattr(sealed, "__version__", "9.9")
+        save(checkpoints, 2)
+    formats = upgrade.current() + 1, upgrade.current()
+    with pytest.raises(upgrade.NewerFormat) as refused:
         checkpoints.newest()
+    assert str(refused.value).endswith(
+        f" was written by dytox 9.9 in format {formats[0]}, and this is dytox {__version__}, which reads "
+        f"formats up to {formats[1]}: update dytox."
+    )
 
 
 def test_strays_are_cleaned_and_other_people_s_files_stay(checkpoints: Checkpoints) -> None:

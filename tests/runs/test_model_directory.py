@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from dytox import __version__, upgrade
 from dytox.errors import UserError
 from dytox.runs import files, model_directory, sealed
 from dytox.runs.model_directory import SavedModel
@@ -57,7 +58,7 @@ def test_comes_back_and_the_new_state_replaces_the_old(tmp_path: Path) -> None:
 def test_config_names_the_files_with_their_checksums(tmp_path: Path) -> None:
     save(tmp_path, 1)
     config = files.read_json(tmp_path / "config.json")
-    assert config["format"] == 1
+    assert (config["format"], config["package"]) == (upgrade.current(), __version__)
     for role, suffix in (("model", ".safetensors"), ("memory", ".safetensors"), ("history", ".json")):
         named = config["files"][role]
         assert named["name"] == f"{role}-{named['sha256'][:8]}{suffix}"
@@ -130,7 +131,8 @@ def test_cut_or_missing_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "advice"), [(2, "newer than 1"), (0, "older than 1"), (None, "no format")]
+    ("version", "advice"),
+    [(99, "format 99, and this is dytox"), (0, "no format that dytox ever had"), (None, "no format")],
 )
 def test_other_format_version(tmp_path: Path, version: int | None, advice: str) -> None:
     save(tmp_path, 1)
@@ -162,25 +164,25 @@ def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "x.safetensors").write_bytes(outside.read_bytes())
     (folder / "link.safetensors").symlink_to(outside)
-    config = sealed.read(folder / "config.json", KIND, 1)
+    config = sealed.read(folder / "config.json", KIND)[0]
     config["files"]["model"] = {"name": name.format(outside=outside), "sha256": sha256}
-    sealed.write(folder / "config.json", KIND, 1, config)
+    sealed.write(folder / "config.json", KIND, config)
     with pytest.raises(UserError, match="only a file in its own folder"):
         model_directory.load(folder)
 
 
 @pytest.mark.parametrize("named", [None, [], {}, {"model": "x"}, {"model": {"name": 1, "sha256": "x"}}])
 def test_config_that_does_not_name_its_files(tmp_path: Path, named: object) -> None:
-    sealed.write(tmp_path / "config.json", KIND, 1, {"files": named})
+    sealed.write(tmp_path / "config.json", KIND, {"files": named})
     with pytest.raises(UserError, match="does not name its files"):
         model_directory.load(tmp_path)
 
 
 def test_history_that_is_no_list(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    config = sealed.read(tmp_path / "config.json", KIND, 1)
+    config = sealed.read(tmp_path / "config.json", KIND)[0]
     config["files"]["history"] = sealed.attach(tmp_path / "history.json", [b"{}"])
-    sealed.write(tmp_path / "config.json", KIND, 1, config)
+    sealed.write(tmp_path / "config.json", KIND, config)
     with pytest.raises(UserError, match="history is not a list"):
         model_directory.load(tmp_path)
 

@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dytox import __version__, upgrade
 from dytox.checking import validate
 from dytox.config import Config
 from dytox.errors import UserError
@@ -69,7 +70,8 @@ def test_config_comes_back(run: RunDirectory) -> None:
     assert run.read_config() == config
     assert run.read_config().method.options == config.method.options
     text = (run.path / "config.yaml").read_text()
-    assert text.startswith("recipe: custom\nseed: 0\ndata:\n")  # in the order of the schema, all of it
+    head = f"format: {upgrade.current()}\npackage: {__version__}\n"
+    assert text.startswith(f"{head}recipe: custom\nseed: 0\ndata:\n")  # in the order of the schema, all of it
     assert "finetuning:" in text
     assert "&" not in text
 

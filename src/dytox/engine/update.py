@@ -20,8 +20,6 @@ from dytox.engine.moment import Moment
 from dytox.engine.precision import Scaler, autocast
 from dytox.losses import Term
 
-SCALER, LOOKSAM = -1, -2  # their places among the optimiser's parameters, in the state
-
 
 def make_optimizer(
     parameters: list[nn.Parameter], config: OptimizerConfig, lr: float
@@ -130,25 +128,26 @@ class Update:
             each.copy_(value)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimiser's state as flat tensors."""
-        state = {**self.optimizer.state_dict()["state"], SCALER: self.scaler.state()}
+        """Flat tensors: the optimiser's under its parameters' places, then `scaler.*` and `looksam.*`."""
+        state = {**self.optimizer.state_dict()["state"], "scaler": self.scaler.state()}
         if self.looksam is not None:
-            state[LOOKSAM] = self.looksam.state()
+            state["looksam"] = self.looksam.state()
         return {
-            f"{place}.{key}": torch.as_tensor(value)
-            for place, values in state.items()
+            f"{part}.{key}": torch.as_tensor(value)
+            for part, values in state.items()
             for key, value in values.items()
             if value is not None
         }
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """What `state` gave."""
-        state: dict[int, dict[str, Tensor]] = {SCALER: {}, LOOKSAM: {}}
+        parts: dict[str, dict[str, Tensor]] = {"scaler": {}, "looksam": {}}
         for name, tensor in tensors.items():
-            place, key = name.split(".", 1)
-            state.setdefault(int(place), {})[key] = tensor
-        self.scaler.load_state(state.pop(SCALER))
-        kept = state.pop(LOOKSAM)
+            part, key = name.split(".", 1)
+            parts.setdefault(part, {})[key] = tensor
+        self.scaler.load_state(parts.pop("scaler"))
+        kept = parts.pop("looksam")
         if self.looksam is not None:
             self.looksam.load_state(kept)
+        state = {int(place): values for place, values in parts.items()}
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})

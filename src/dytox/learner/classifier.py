@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from dytox import __version__, calibration
+from dytox import calibration
 from dytox.checking import flat
 from dytox.config import Config
 from dytox.data import inputs
@@ -158,7 +158,6 @@ class Classifier:
         """Writes a model directory: all that is needed to predict and to go on learning."""
         data = self.config.data
         description = {
-            "package": __version__,
             "config": self.config.model_dump(),
             "classes": self.class_names,
             "increments": self.increments,

@@ -14,11 +14,11 @@ from typing import Any
 
 from torch import Tensor
 
+from dytox import upgrade
 from dytox.errors import UserError
 from dytox.randomness import Position
 from dytox.runs import files, sealed, tensor_file
 
-FORMAT = 1
 _KIND = "dytox checkpoint"
 _NAME = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)-(\d+)\.json")
 
@@ -48,7 +48,7 @@ class Checkpoints:
         try:
             reference = sealed.attach(source.with_suffix(".safetensors"), tensor_file.encode(tensors))
             content = {"position": asdict(position), "tensors": reference, "state": dict(state)}
-            sealed.write(source, _KIND, FORMAT, content)
+            sealed.write(source, _KIND, content)
             kept = [each for each in self._positions() if each <= position][-self.keep :]
             self._remove_all_but(kept)
         finally:
@@ -60,6 +60,8 @@ class Checkpoints:
         for position in reversed(self._positions()):
             try:
                 return self._load(self._source(position), skipped)
+            except upgrade.NewerFormat:
+                raise  # an older one would silently undo what a newer version has learned
             except UserError as error:
                 skipped.append(str(error))
         if skipped:
@@ -88,9 +90,13 @@ class Checkpoints:
         return sorted(Position(*map(int, match.groups())) for match in matches if match)
 
     def _load(self, source: Path, skipped: list[str]) -> Checkpoint:
-        content = sealed.read(source, _KIND, FORMAT)
+        content, found = sealed.read(source, _KIND)
         tensors, _ = files.read_tensors(*sealed.follow(source, content["tensors"]))
-        return Checkpoint(Position(**content["position"]), tensors, content["state"], skipped)
+        try:
+            state, tensors = upgrade.checkpoint(content["state"], tensors, found)
+        except ValueError as error:
+            raise files.damaged(source, str(error)) from error
+        return Checkpoint(Position(**content["position"]), tensors, state, skipped)
 
     def _remove_all_but(self, kept: list[Position]) -> None:
         for position in self._positions():
@@ -103,7 +109,7 @@ class Checkpoints:
         for position in self._positions():
             source = self._source(position)
             try:
-                named.add(sealed.follow(source, sealed.read(source, _KIND, FORMAT)["tensors"])[0])
+                named.add(sealed.follow(source, sealed.read(source, _KIND)[0]["tensors"])[0])
             except UserError:
                 named.update(self.folder.glob(f"{source.stem}-*.safetensors"))
         for path in set(self.folder.glob("checkpoint-*.safetensors")) - named:

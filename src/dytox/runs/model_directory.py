@@ -14,10 +14,10 @@ from typing import Any
 
 from torch import Tensor
 
+from dytox import upgrade
 from dytox.errors import UserError
 from dytox.runs import files, locks, sealed, tensor_file
 
-FORMAT = 1
 _KIND = "dytox model"
 _OURS = re.compile(r"(model|memory)-[0-9a-f]{8}\.safetensors|history-[0-9a-f]{8}\.json")
 
@@ -52,7 +52,7 @@ def save(
             if memory is not None:
                 named["memory"] = sealed.attach(folder / "memory.safetensors", tensor_file.encode(memory))
             named["history"] = sealed.attach(folder / "history.json", [files.to_json(history, indent=2)])
-            sealed.write(config, _KIND, FORMAT, {**description, "files": named})
+            sealed.write(config, _KIND, {**description, "files": named})
         finally:
             _clean(config, before)
 
@@ -67,24 +67,24 @@ def load(path: str | Path) -> SavedModel:
         raise files.not_a("model", folder, without="config.json")
     before = None
     while True:
-        config = sealed.read(folder / "config.json", _KIND, FORMAT)
+        config, found = sealed.read(folder / "config.json", _KIND)
         try:
-            return _read_state(folder / "config.json", config)
+            return _read_state(folder / "config.json", config, found)
         except files.MissingFile:
             if config == before:
-                return _read_state(folder / "config.json", config, memory=False)
+                return _read_state(folder / "config.json", config, found, memory=False)
             before = config
 
 
 def files_of(path: str | Path) -> dict[str, str]:
     """The names of the files beside `config.json` that are there: model, memory, history."""
     source = Path(path) / "config.json"
-    named = sealed.read(source, _KIND, FORMAT)["files"]
+    named = sealed.read(source, _KIND)[0]["files"]
     followed = {role: sealed.follow(source, reference)[0] for role, reference in named.items()}
     return {role: file.name for role, file in followed.items() if file.exists()}
 
 
-def _read_state(source: Path, config: dict[str, Any], *, memory: bool = True) -> SavedModel:
+def _read_state(source: Path, config: dict[str, Any], found: int, *, memory: bool = True) -> SavedModel:
     named = config.get("files")
     if not isinstance(named, dict):
         raise files.damaged(source, "it does not name its files")
@@ -96,6 +96,10 @@ def _read_state(source: Path, config: dict[str, Any], *, memory: bool = True) ->
     if not isinstance(history, list):
         raise files.damaged(source, "its history is not a list")
     description = {key: value for key, value in config.items() if key != "files"}
+    try:
+        description, model = upgrade.model(description, model, found)
+    except ValueError as error:
+        raise files.damaged(source, str(error)) from error
     return SavedModel(description, model, exemplars, history)
 
 
@@ -110,7 +114,7 @@ def _refuse_foreign(config: Path) -> None:
 def _clean(config: Path, before: set[str]) -> None:
     """Away with what the valid state does not name or, where none can be read, with what is new."""
     try:
-        keep = {each["name"] for each in sealed.read(config, _KIND, FORMAT)["files"].values()}
+        keep = {each["name"] for each in sealed.read(config, _KIND)[0]["files"].values()}
     except UserError:
         keep = before
     for path in config.parent.iterdir():

@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 from torch import Tensor
 
+from dytox import __version__, upgrade
 from dytox.checking import validate
 from dytox.config import Config
 from dytox.errors import UserError
@@ -45,7 +46,8 @@ class RunDirectory:
         if any(path.exists() for path in (self._config, self._log, self._metrics, self.checkpoints.folder)):
             raise UserError(f"{self.path} already holds a run: `dytox resume {self.path}` or another --out.")
         files.make_folder(self.path)
-        files.write(self._config, [to_yaml(config.model_dump())])
+        head = {"format": upgrade.current(), "package": __version__}
+        files.write(self._config, [to_yaml({**head, **config.model_dump()})])
         files.write_json(self._environment, environment.describe())
 
     def _go_on(self, config: Config) -> None:
@@ -62,8 +64,9 @@ class RunDirectory:
         if not self._config.is_file():
             raise files.not_a("run", self.path, without="config.yaml")
         values = _from_yaml(self._config)
+        found = upgrade.check(values.pop("format", 1), values.pop("package", None), self._config)
         try:
-            return validate(Config, values)
+            return validate(Config, upgrade.config(values, found))
         except UserError as error:
             raise UserError(f"{self._config}: {error}") from None
 

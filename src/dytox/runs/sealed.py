@@ -1,4 +1,4 @@
-"""A JSON file that carries its kind, its format version and its checksum, and vouches for files beside it."""
+"""A JSON file with its kind, format, writer and checksum, and with the checksums of the files beside it."""
 
 from __future__ import annotations
 
@@ -10,39 +10,35 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dytox import __version__, upgrade
 from dytox.errors import UserError
 from dytox.runs import files
 
-_OWN = ("kind", "format", "checksum")
+_OWN = ("kind", "format", "package", "checksum")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def write(path: Path, kind: str, version: int, content: Mapping[str, Any]) -> None:
-    """`content`, JSON with text as keys, sealed."""
+def write(path: Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Write `content`, JSON with text as keys, in the current format."""
     assert not set(_OWN) & set(content), f"{_OWN} are not the content's"
-    sealed = json.loads(files.to_json({"kind": kind, "format": version, **content}))
+    head = {"kind": kind, "format": upgrade.current(), "package": __version__}
+    sealed = json.loads(files.to_json({**head, **content}))
     files.write_json(path, {**sealed, "checksum": _checksum(sealed)})
 
 
-def read(path: Path, kind: str, version: int) -> dict[str, Any]:
-    """The content, refused where it is of another kind or format or not what was written."""
+def read(path: Path, kind: str) -> tuple[dict[str, Any], int]:
+    """The content and its format, refused where it is of another kind, newer or not what was written."""
     sealed = files.read_json(path)
     if not isinstance(sealed, dict) or sealed.get("kind") != kind:
         raise UserError(f"{path} does not belong to a {kind}: name the folder of one.")
-    found = sealed.get("format")
-    if type(found) is not int:
-        raise UserError(f"{path} has no format version: it should be {version}, so make the {kind} anew.")
-    if found > version:
-        raise UserError(
-            f"{path} has format {found}, newer than {version}, which this dytox reads: update dytox."
-        )
-    if found < version:
-        raise UserError(
-            f"{path} has format {found}, older than {version}, which this dytox reads: make it anew."
-        )
-    if sealed.pop("checksum", None) != _checksum(sealed):
+    intact = sealed.pop("checksum", None) == _checksum(sealed)
+    try:
+        found = upgrade.check(sealed.get("format"), sealed.get("package"), path)
+    except upgrade.NewerFormat as error:
+        raise error if intact else UserError(str(error)) from None  # perhaps the number itself is damaged
+    if not intact:
         raise files.damaged(path, "its checksum is another")
-    return {key: value for key, value in sealed.items() if key not in _OWN}
+    return {key: value for key, value in sealed.items() if key not in _OWN}, found
 
 
 def attach(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, str]:
