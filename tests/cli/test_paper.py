@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from dytox.cli.paper import show_table
-from dytox.published.tables import TABLES, table
+from dytox.published.tables import PRINTED, table
 
 Program = Callable[..., Any]
 
@@ -18,7 +18,7 @@ Program = Callable[..., Any]
 def test_all_tables(dytox: Program) -> None:
     outcome = dytox("paper")
     assert outcome.code == 0
-    assert all(f"{name}: " in outcome.out for name in TABLES)
+    assert all(f"{name}: " in outcome.out for name in PRINTED)
 
 
 def test_one_table(dytox: Program) -> None:
@@ -45,10 +45,12 @@ def test_an_unknown_table(refused: Callable[..., str]) -> None:
     assert refused("paper", "cifar10") == "Unknown table 'cifar10': did you mean 'cifar100'?"
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", PRINTED)
 def test_tables_fit_80_columns(name: str) -> None:
     file = io.StringIO()
-    show_table(Console(file=file, width=80, force_terminal=True, color_system=None), table(name))
+    show_table(
+        Console(file=file, width=80, force_terminal=True, color_system=None), table(name).as_published()
+    )
     drawn = [line for line in file.getvalue().splitlines() if "─" in line]
     assert drawn
     assert max(map(len, drawn)) <= 80

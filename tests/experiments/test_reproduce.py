@@ -9,46 +9,39 @@ from typing import Any
 import pytest
 import torch
 
-from dytox.cli import reproduce
 from dytox.config import Config
 from dytox.engine.distributed import World
 from dytox.engine.observer import Diverged
 from dytox.errors import UserError
-from dytox.experiments import series
-from dytox.experiments.reproduce import effects, results, tables
-from dytox.experiments.reproduce.perform import perform, wanted
-from dytox.experiments.reproduce.plan import SCALES, Plan, Row, Run, Setting
-from dytox.experiments.reproduce.results import Outcome
+from dytox.experiments import effects, series
+from dytox.experiments.reproduce import FinishedRun, PlannedRun, beside_published, perform, plan
 from dytox.experiments.tune import papers_grid
+from dytox.published.layout import SCALES, PaperTable, Setting, TableRow
+from dytox.published.tables import TABLES, table
 from dytox.runs.run_directory import RunDirectory
 
 
 def configs(name: str, scale: str) -> list[list[Config]]:
     """For each row of a table its configs."""
-    plan = tables.plan(name).at(scale)
-    runs, _ = wanted(plan, [[]])
-    settings = range(len(plan.settings))
+    rows = table(name).at(scale)
+    runs, _ = plan(rows, [[]])
+    settings = range(len(rows.settings))
     return [
         [runs[row, each][0].config for each in settings if (row, each) in runs]
-        for row in range(len(plan.rows))
+        for row in range(len(rows.rows))
     ]
 
 
-def test_every_table_of_the_paper_is_there() -> None:
-    assert list(reproduce.NAMES) == list(tables.PLANS)
-    assert list(reproduce.SCALES) == list(SCALES)
-
-
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", tables.PLANS)
+@pytest.mark.parametrize("name", TABLES)
 def test_every_row_of_every_table_is_a_config(name: str, scale: str) -> None:
-    plan = tables.plan(name).at(scale)
-    runs, missing = wanted(plan, [[]])
+    wanted = table(name).at(scale)
+    runs, missing = plan(wanted, [[]])
     assert not [each for each in missing if "imagenet" not in each]
-    for place, row in enumerate(plan.rows):
-        assert any((place, setting) in runs for setting in range(len(plan.settings))) or missing
-        assert len(row.label) == len(plan.keys)
-        assert set(row.published) <= {setting.title for setting in tables.plan(name).settings}
+    for place, row in enumerate(wanted.rows):
+        assert any((place, setting) in runs for setting in range(len(wanted.settings))) or missing
+        assert len(row.label) == len(wanted.keys)
+        assert set(row.published or {}) <= {setting.title for setting in table(name).settings}
     distinct = {run.name: run.config for group in runs.values() for run in group}
     assert scale == "paper" or {config.recipe for config in distinct.values()} == {SCALES[scale]}
     again = [config.model_dump_json() for config in distinct.values()]
@@ -99,23 +92,22 @@ def test_what_the_rows_of_the_other_tables_are() -> None:
 
 
 def test_the_published_figures_are_the_fairest() -> None:
-    plan = tables.plan("cifar100")
-    rows = {row.label[0]: row for row in plan.rows}
+    rows = {row.label[0]: row for row in table("cifar100").at("paper").rows}
     assert rows["DyTox"].label == ("DyTox", "global")
-    assert rows["DyTox"].published["10 steps"] == {"#P": 10.73, "Avg": 67.33, "Last": 51.68}
+    assert (rows["DyTox"].published or {})["10 steps"] == {"#P": 10.73, "Avg": 67.33, "Last": 51.68}
     assert rows["DyTox+"].label == ("DyTox+", "distributed")
-    assert rows["DyTox+"].published["50 steps"]["Last"] == 51.09
+    assert (rows["DyTox+"].published or {})["50 steps"]["Last"] == 51.09
     assert rows["DyTox++"].label == ("DyTox++", "original")
-    assert rows["WA"].published["20 steps"] == {"#P": 11.22, "Avg": 67.33, "Last": 47.31}
+    assert (rows["WA"].published or {})["20 steps"] == {"#P": 11.22, "Avg": 67.33, "Last": 47.31}
     assert "E2E" not in rows
-    assert tables.plan("imagenet100").rows[2].label == ("E2E", "global")
+    assert table("imagenet100").at("paper").rows[2].label == ("E2E", "global")
 
 
 def test_an_unknown_table_or_scale() -> None:
     with pytest.raises(UserError, match="Unknown table 'ablations': did you mean 'ablation'"):
-        tables.plan("ablations")
+        table("ablations")
     with pytest.raises(UserError, match="Unknown scale 'shot': did you mean 'short'"):
-        tables.plan("ablation").at("shot")
+        table("ablation").at("shot")
 
 
 # The runs
@@ -172,7 +164,11 @@ def test_runs_of_one_name_are_one_run_and_one_that_diverges_is_named(tmp_path: P
             raise Diverged("The loss is not a number.", None)  # type: ignore[arg-type]
         return {"avg_top1": 1.0}
 
-    runs = {(0, 0): [Run("a", config)], (1, 0): [Run("bad", config)], (2, 0): [Run("a", config)]}
+    runs = {
+        (0, 0): [PlannedRun("a", config)],
+        (1, 0): [PlannedRun("bad", config)],
+        (2, 0): [PlannedRun("a", config)],
+    }
     found, skipped = perform(runs, tmp_path, runner, World(), lambda sentence: None)
     assert called == ["a", "bad"]
     assert skipped == ["bad: The loss is not a number."]
@@ -187,46 +183,47 @@ def test_runs_of_one_name_are_one_run_and_one_that_diverges_is_named(tmp_path: P
 
 
 @pytest.fixture
-def ablation(tmp_path: Path) -> tuple[Plan, dict[tuple[int, int], list[Outcome]]]:
+def ablation(tmp_path: Path) -> tuple[PaperTable, dict[tuple[int, int], list[FinishedRun]]]:
     """The ablation of made runs: each row two points above the one before, but the last below the fifth."""
-    plan = tables.plan("ablation").at("demo")
+    rows = table("ablation").at("demo")
     found = {}
     for row in range(6):
         path = tmp_path / str(row)
         avg = 10.0 + 2 * row if row < 5 else 17.0
         more = {"forgetting": 20.0 - row, "distance": 1.0 + row / 10}
         figures = made(path, series.compose("digits", "dytox"), avg, avg - 5, **more)
-        found[row, 0] = [Outcome(path, figures)]
-    return plan, found
+        found[row, 0] = [FinishedRun(path, figures)]
+    return rows, found
 
 
 def test_the_table_beside_the_published_figures(ablation: Any) -> None:
-    plan, found = ablation
-    table = results.table(plan, found, small=True)
-    assert table.columns[5:] == [
+    rows, found = ablation
+    shown = beside_published(rows, found, small=True)
+    assert shown.columns[5:] == [
         *("Avg", "Last", "Forgetting", "Distance"),
         *("paper's Avg", "paper's Last"),
     ]
-    assert table.rows[0] == [*[""] * 5, 10.0, 5.0, 20.0, pytest.approx(1.0), 60.69, 38.87]
-    assert table.rows[5] == [*["✓"] * 5, 17.0, 12.0, 15.0, pytest.approx(1.5), 70.2, 52.34]
-    assert "Avg: 14 of 15 pairs of rows stand in the paper's order." in table.notes
-    assert table.title.endswith("; here digits")
+    assert shown.rows[0] == [*[""] * 5, 10.0, 5.0, 20.0, pytest.approx(1.0), 60.69, 38.87]
+    assert shown.rows[5] == [*["✓"] * 5, 17.0, 12.0, 15.0, pytest.approx(1.5), 70.2, 52.34]
+    assert "Avg: 14 of 15 pairs of rows stand in the paper's order." in shown.notes
+    assert shown.title.endswith("; here digits")
     del found[2, 0]
-    table = results.table(plan, found, small=False)
-    assert table.rows[2][5:] == [None, None, None, None, 63.42, 42.21]
-    assert "Avg: 9 of 10 pairs of rows stand in the paper's order." in table.notes
+    shown = beside_published(rows, found, small=False)
+    assert shown.rows[2][5:] == [None, None, None, None, 63.42, 42.21]
+    assert "Avg: 9 of 10 pairs of rows stand in the paper's order." in shown.notes
 
 
 def test_several_runs_of_a_row_are_a_mean_and_a_deviation(tmp_path: Path) -> None:
-    plan = Plan("x", "x", ("Method",), (Setting("s", "digits", ("#P", "Avg")),), (Row(("DyTox",), "dytox"),))
+    setting = Setting("s", "digits", ("#P", "Avg"))
+    rows = PaperTable("x", "x", ("Method",), (setting,), (TableRow(("DyTox",), "dytox"),))
     config = series.compose("digits", "dytox")
-    runs = [Outcome(tmp_path / str(v), made(tmp_path / str(v), config, v, v)) for v in (40.0, 42.0)]
-    assert results.table(plan, {(0, 0): runs}, small=False).rows == [["DyTox", 2.0, "41.00 ± 1.41"]]
+    runs = [FinishedRun(tmp_path / str(v), made(tmp_path / str(v), config, v, v)) for v in (40.0, 42.0)]
+    assert beside_published(rows, {(0, 0): runs}, small=False).rows == [["DyTox", 2.0, "41.00 ± 1.41"]]
 
 
 def test_the_effects_that_the_text_names(ablation: Any) -> None:
     """Distances 1.3 and 1.4, forgetting 16 and 15."""
-    distance, forgetting = effects.of_ablation(ablation[1])
+    distance, forgetting = effects.ablation_sentences(ablation[1])
     assert "changes by +7.7 %" in distance
     assert "(the paper: +8 %)" in distance
     assert "changes by -6.2 %" in forgetting
@@ -234,29 +231,29 @@ def test_the_effects_that_the_text_names(ablation: Any) -> None:
 
 
 def test_the_overheads(tmp_path: Path) -> None:
-    plan = tables.plan("overheads").at("demo")
+    rows = table("overheads").at("demo")
     config = series.compose("digits", "dytox", asked=["model.dim=8", "model.depth=1"])
     found = {}
     for row, (distance, forgetting) in enumerate([(1.2, 6.0), (1.0, 7.0), (1.1, 8.0)]):
         path = tmp_path / str(row)
         figures = made(path, config, 50.0, 40.0, distance=distance, forgetting=forgetting)
         steps = [{**figures["steps"][0], "parameters": each} for each in (1_000, 1_100, 1_250)]
-        found[row, 0] = [Outcome(path, {**figures, "steps": [{**each, "task": 0} for each in steps]})]
-    table = effects.overheads(plan, found)
-    assert table is not None
-    here = {str(row[0]): row[1] for row in table.rows}
+        found[row, 0] = [FinishedRun(path, {**figures, "steps": [{**each, "task": 0} for each in steps]})]
+    shown = effects.effects_table(rows, found)
+    assert shown is not None
+    here = {str(row[0]): row[1] for row in shown.rows}
     assert here["parameters of a task token"] == "8"
     assert here["parameters that the last task added, its classes' rows included"] == "150"
     assert here["least token distance, with divergence (%)"] == "+20.0"
     assert here["forgetting, with independent heads (%)"] == "-25.0"
     assert float(here["forward time of an added task (%)"]) > -100  # type: ignore[arg-type]
     del found[2, 0]
-    assert effects.overheads(plan, found) is None
+    assert effects.effects_table(rows, found) is None
 
 
 def test_it_survives_json(ablation: Any) -> None:
-    table = results.table(*ablation, small=True)
-    assert json.loads(json.dumps(table.rows)) == table.rows
+    shown = beside_published(*ablation, small=True)
+    assert json.loads(json.dumps(shown.rows)) == shown.rows
 
 
 # Tuning

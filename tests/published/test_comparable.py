@@ -6,8 +6,7 @@ import pytest
 
 from dytox.config import Config
 from dytox.methods import registry
-from dytox.published.comparable import compare, differences, published_steps
-from dytox.published.naming import paper_name
+from dytox.published.comparable import compare, differences, method_label, published_steps
 from dytox.recipes import compose
 
 
@@ -104,13 +103,13 @@ def test_the_setting_is_the_whole_dataset_in_equal_steps(
     ],
 )
 def test_names_are_the_papers(overrides: list[str], name: str) -> None:
-    assert paper_name(config("cifar100-10", *overrides)) == name
+    assert method_label(config("cifar100-10", *overrides)) == name
 
 
 def test_another_method_with_mixup_is_not_the_published_one() -> None:
-    assert paper_name(config("cifar100-10", method="replay")) == "replay"
-    assert paper_name(config("cifar100-10", MIXUP, method="joint")) == "Transformer joint with MixUp"
-    assert paper_name(config("cifar100-10", method="package.module:Mine")) == "Mine"
+    assert method_label(config("cifar100-10", method="replay")) == "replay"
+    assert method_label(config("cifar100-10", MIXUP, method="joint")) == "Transformer joint with MixUp"
+    assert method_label(config("cifar100-10", method="package.module:Mine")) == "Mine"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_another_method_with_mixup_is_not_the_published_one() -> None:
 )
 def test_every_preset_goes_by_its_name(method: str, name: str, own: float | None) -> None:
     whole = registry.complete(config("cifar100-10", method=method))
-    assert paper_name(whole) == name
+    assert method_label(whole) == name
     found = compare(whole)
     assert (found.own and (found.own.last or found.own.avg)) == own
     assert not any("not the paper's recipe" in sentence for sentence in found.sentences)
@@ -141,10 +140,11 @@ def test_every_preset_goes_by_its_name(method: str, name: str, own: float | None
         (["model.decoder=tab-per-task"], "DyTox with a TAB per task", 56.0),
         (["model.decoder=adapters"], "DyTox with residual adapters", 52.38),
         (["model.decoder=film", "model.attention=plain"], "DyTox with FiLM with plain attention", None),
+        (["model.decoder=film", MIXUP], "DyTox with FiLM with MixUp", None),
     ],
 )
 def test_other_parts_have_first_edition_figures(overrides: list[str], name: str, last: float | None) -> None:
-    assert paper_name(config("cifar100-50", *overrides)) == name
+    assert method_label(config("cifar100-50", *overrides)) == name
     assert compare(config("cifar100-50", *overrides)).own is None
     own = compare(config("cifar100-50", *overrides, *EACH)).own
     assert (own and own.last) == last

@@ -12,16 +12,17 @@ from rich.table import Table as Drawn
 
 from dytox.cli.options import beginning
 from dytox.cli.output import console, say
-from dytox.published.tables import TABLES, Cell, Table, table
+from dytox.published.layout import Cell, Table
+from dytox.published.tables import PRINTED, table
 
 
 def paper(
     name: Annotated[
         str | None,
         typer.Argument(
-            help=f"One of {', '.join(TABLES)}; without it, all of them.",
+            help=f"One of {', '.join(PRINTED)}; without it, all of them.",
             metavar="TABLE",
-            autocompletion=beginning(TABLES),
+            autocompletion=beginning(PRINTED),
         ),
     ] = None,
 ) -> None:
@@ -29,7 +30,7 @@ def paper(
 
     Example: dytox paper cifar100
     """
-    shown = [table(each) for each in ([name] if name else TABLES)]
+    shown = [table(each).as_published() for each in ([name] if name else PRINTED)]
     for place, each in enumerate(shown):
         if place:
             say(console(), "")

@@ -22,21 +22,20 @@ from dytox.cli.training import (
     root,
     run_one,
 )
+from dytox.published.layout import SCALES
 from dytox.published.tables import TABLES
+from dytox.published.tables import table as find_table
 
 if TYPE_CHECKING:
-    from dytox.experiments.reproduce.perform import Wanted
-    from dytox.experiments.reproduce.plan import Plan
-
-NAMES = (*TABLES, "calibration")  # which the paper's text names, without figures
-SCALES = ("demo", "short", "paper")
+    from dytox.experiments.reproduce import Planned
+    from dytox.published.layout import PaperTable
 
 TableArgument = Annotated[
     str,
     typer.Argument(
-        help=f"One of {', '.join(NAMES)}.",
+        help=f"One of {', '.join(TABLES)}.",
         metavar="TABLE",
-        autocompletion=beginning(NAMES),
+        autocompletion=beginning(TABLES),
     ),
 ]
 ScaleOption = Annotated[
@@ -77,24 +76,23 @@ def reproduce(
 
     Example: dytox reproduce ablation --scale demo
     """
-    from dytox.experiments.reproduce.perform import wanted
-    from dytox.experiments.reproduce.tables import plan as plan_of
+    from dytox.experiments.reproduce import plan
 
-    plan = plan_of(table).at(scale)
+    rows = find_table(table).at(scale)
     folder = out or Path("runs") / f"reproduce-{scale}"
-    runs, missing = wanted(plan, _variants(orders, seeds), overrides or [], root(data))
+    runs, missing = plan(rows, _variants(orders, seeds), overrides or [], root(data))
     if processes > 1:
         named = {"--scale": scale, "--out": folder, "--data": data, "--orders": orders, "--seeds": seeds}
         command = ["reproduce", table, *launch.options(named, overrides)]
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=launch.AGAIN)
     else:
-        _reproduce(plan, runs, missing, folder, small=scale != "paper")
+        _reproduce(rows, runs, missing, folder, small=scale != "paper")
 
 
-def _reproduce(plan: Plan, runs: Wanted, missing: list[str], folder: Path, *, small: bool) -> None:
+def _reproduce(table: PaperTable, runs: Planned, missing: list[str], folder: Path, *, small: bool) -> None:
     from dytox.engine.distributed import connected
-    from dytox.experiments.reproduce import effects, results
-    from dytox.experiments.reproduce.perform import perform
+    from dytox.experiments import effects
+    from dytox.experiments.reproduce import beside_published, perform
     from dytox.runs import files
 
     with connected() as world:
@@ -108,11 +106,11 @@ def _reproduce(plan: Plan, runs: Wanted, missing: list[str], folder: Path, *, sm
         )
     if not world.main:
         return
-    tables = [results.table(plan, found, small=small)]
-    if plan.name == "ablation":
-        tables[0].notes[:0] = effects.of_ablation(found)
-    if plan.name == "overheads":
-        extra = effects.overheads(plan, found)
+    tables = [beside_published(table, found, small=small)]
+    if table.name == "ablation":
+        tables[0].notes[:0] = effects.ablation_sentences(found)
+    if table.name == "overheads":
+        extra = effects.effects_table(table, found)
         tables += [extra] if extra else []
     for each in tables:
         say(shown, "")

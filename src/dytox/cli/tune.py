@@ -54,9 +54,9 @@ def tune(
 
     Example: dytox tune digits --grid training.lr=1e-3,2e-3 --grid method.divergence=0.05,0.1
     """
-    from dytox.experiments.tune import papers_grid, parse
+    from dytox.experiments.tune import papers_grid, parse_grid
 
-    chosen = parse(grid) if grid else papers_grid(recipe, method)
+    chosen = parse_grid(grid) if grid else papers_grid(recipe, method)
     folder = out or Path("runs") / f"tune-{Path(recipe).stem}-{method.rpartition(':')[2]}"
     if processes > 1:
         options = launch.options({"--method": method, "--out": folder, "--data": data}, overrides)
@@ -76,11 +76,11 @@ def _tune(
     values: dict[str, Any] | None,
 ) -> None:
     from dytox.engine.distributed import connected
-    from dytox.experiments import tune as tuning
+    from dytox.experiments.tune import run_grid
 
     with connected() as world:
         shown = console(quiet=not world.main)
-        trials = tuning.tune(
+        trials = run_grid(
             recipe,
             method,
             grid,

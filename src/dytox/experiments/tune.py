@@ -1,4 +1,7 @@
-"""A grid of values on a validation share of the training data, as the paper tuned: no test image is seen."""
+"""Tuning over a grid of values, measured on a validation share of the training data, as in the paper.
+
+No test image is used.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,14 @@ from dytox.errors import UserError
 from dytox.experiments import series
 from dytox.experiments.series import Runner
 from dytox.published.figures import facts
+from dytox.published.tables import SEARCHED
 
-SHARE = "data.validation_share=0.1"  # a tenth of the training data is what is measured on
-PAPER = {  # the paper's hyperparameters by their keys
-    "training.lr": "learning_rate",
-    "training.epochs": "epochs",
-    "method.divergence": "divergence_lambda",
-    "model.patch_size": "cifar_patch",
-}
+SHARE = "data.validation_share=0.1"  # a tenth of the training data is held out and measured on
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of the grid; without figures where its loss was no number."""
+    """One point of the grid; its figures are None where the loss became NaN or infinite."""
 
     changes: tuple[str, ...]
     avg: float | None = None
@@ -34,8 +32,8 @@ class Trial:
     seconds: float | None = None
 
 
-def parse(texts: Sequence[str]) -> dict[str, list[str]]:
-    """`key=a,b,c` each, as values by key."""
+def parse_grid(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Read texts of the form `key=a,b,c` as lists of values by key."""
     grid: dict[str, list[str]] = {}
     for text in texts:
         key, _, listed = text.partition("=")
@@ -51,9 +49,9 @@ def parse(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def papers_grid(recipe: str, method: str) -> dict[str, list[str]]:
-    """The paper's ranges; smaller recipes have the same multiples of their own rate, epochs and patches."""
+    """Return the paper's ranges, as the same multiples of the recipe's own values."""
     grid = {}
-    for key, name in PAPER.items():
+    for name, key in SEARCHED.items():
         found = facts()["tuning"][name]
         if key == "method.divergence":
             grid[key] = [f"{value:g}" for value in found["range"]]
@@ -64,7 +62,7 @@ def papers_grid(recipe: str, method: str) -> dict[str, list[str]]:
     return grid
 
 
-def tune(
+def run_grid(
     recipe: str,
     method: str,
     grid: Mapping[str, Sequence[str]],
@@ -76,7 +74,7 @@ def tune(
     values: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> list[Trial]:
-    """Every point of the grid, the best first; points that are done already are not run again."""
+    """Run every point of the grid that is not finished yet; return all of them, the best first."""
     points = list(product(*([f"{key}={value}" for value in listed] for key, listed in grid.items())))
     configs = [series.compose(recipe, method, [SHARE], [*asked, *point], values) for point in points]
     trials = []

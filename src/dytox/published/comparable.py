@@ -1,34 +1,43 @@
-"""What of the published figures a run may be put beside: the same setting, the same kind of memory."""
+"""Which published figures a run may be compared with: the same setting and the same kind of memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from dytox import recipes
 from dytox.checking import differing
 from dytox.config import Config
-from dytox.published import figures
-from dytox.published.figures import CLASSES, DATASETS, JOINT_NOTE, PER_CLASS, Row, facts
-from dytox.published.naming import COMPONENTS, other_parts, paper_name, preset
+from dytox.published import figures, tables
+from dytox.published.figures import CLASSES, DATASETS, PER_CLASS, PublishedResult
+from dytox.published.layout import STAND_INS
+from dytox.published.tables import BASELINES, COMPONENTS, JOINT_NOTE
 
 DISTRIBUTED = ("training.batch=512", "finetuning.batch=512")  # of ImageNet's rows: 4 GPUs instead of 8
+NETWORKS = {"resnet8": "ResNet8", "resnet18": "ResNet18", "resnet32": "ResNet32"}
+SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
+PARTS = {  # of the transformer: a key of its config -> values that are not the paper's, in words
+    "decoder": {"tab-per-task": "a TAB per task", "film": "FiLM", "adapters": "residual adapters"},
+    "encoder": {"hybrid": "a ResNet", "vit": "a ViT", "own": "a custom encoder"},
+    "attention": {"plain": "plain attention"},
+}
 _SCALE = {"model", "augment", "training", "finetuning"}  # where a run may be smaller than the paper's
-NAMED = ("augment.mixup", "model.decoder", "model.encoder", "model.attention")  # these are in the name
+_NAMED = ("augment.mixup", "model.decoder", "model.encoder", "model.attention")  # these are in the name
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Published rows for a run, and in sentences why these."""
+    """Published results for a run, and sentences that say why these."""
 
     steps: int | None  # None: the paper has no such setting
-    own: Row | None  # the same method with the same kind of memory; an average over steps as Avg
-    alongside: list[Row]  # other methods, with the same kind of memory
-    apart: list[Row]  # the same method with another kind of memory
+    own: PublishedResult | None  # the same method with the same kind of memory; an average over steps as Avg
+    alongside: list[PublishedResult]  # other methods, with the same kind of memory
+    apart: list[PublishedResult]  # the same method with another kind of memory
     sentences: list[str]
 
 
 def compare(config: Config) -> Comparison:
-    """What this run's figures may be compared with."""
+    """Find the published figures that a run of this config may be compared with."""
     dataset, steps = config.data.dataset, published_steps(config)
     if steps is None:
         return Comparison(None, None, [], [], ["The paper has no figures for this setting."])
@@ -41,8 +50,10 @@ def compare(config: Config) -> Comparison:
             f"The paper keeps {wanted:,} images in memory and this run {kept:,}: no figure belongs beside it."
         )
         return Comparison(steps, None, [], [], [reason])
-    name, memory = paper_name(config), memory_setting(config)
-    found = figures.rows(dataset, steps) + variant_rows(config, steps)
+    name, memory = method_label(config), memory_setting(config)
+    found = figures.results(dataset, steps)
+    if (dataset, steps) == ("cifar100", 50) and name in _variants():
+        found.append(_variants()[name])
     mine = [row for row in found if row.method == name]
     own = next((row for row in mine if row.memory in (memory, "all")), None)
     kinds = ("global", "all") if memory == "none" else (memory, "all")
@@ -56,7 +67,7 @@ def compare(config: Config) -> Comparison:
 
 
 def published_steps(config: Config) -> int | None:
-    """In how many steps of equal size the whole dataset is learned, if the paper has figures for that."""
+    """Return in how many equal steps the whole dataset is learned; None if the paper has no such setting."""
     dataset, scenario = config.data.dataset, config.scenario
     classes = CLASSES.get(dataset)
     if classes is None or config.data.validation_share or scenario.joint:
@@ -67,11 +78,11 @@ def published_steps(config: Config) -> int | None:
     if len(set(increments)) > 1 or classes % increments[0]:
         return None
     steps = classes // increments[0]
-    return steps if steps in figures.steps(dataset) else None
+    return steps if steps in figures.step_counts(dataset) else None
 
 
 def memory_setting(config: Config) -> str:
-    """The erratum's word for the run's memory."""
+    """Return the erratum's word for the kind of memory that a run has."""
     memory = config.memory
     if not memory.size:
         return "none"
@@ -80,41 +91,83 @@ def memory_setting(config: Config) -> str:
     return "distributed" if memory.budget == "split" else "original"
 
 
-def variant_rows(config: Config, steps: int) -> list[Row]:
-    """The row of this config among the ablation and the alternative parts, all with first-edition memory."""
-    options, model, whole = config.method.options, config.model, facts()
-    if config.method.name != "dytox" or config.data.dataset != "cifar100" or steps != 50:
-        return []
-    rows = {
-        "tab-per-task": whole["tab_sharing_cifar100_50"]["separate"],
-        "film": whole["decoder"]["film"]["cifar100_50"],
-        "adapters": whole["decoder"]["residual_adapters"]["cifar100_50"],
-        "hybrid": whole["encoder_cifar100_50"]["resnet"],
-    }
-    parts = [each for each in (model.decoder, model.encoder) if each in rows]
-    if other_parts(config):
-        alone = len(other_parts(config)) == len(parts) == 1
-        return [Row(paper_name(config), "original", **rows[parts[0]])] if alone else []
-    present = {key: int(bool(options.get(option, True))) for option, key in COMPONENTS.items()}
-    return [
-        Row(paper_name(config), "original", avg=row["avg"], last=row["last"])
-        for row in facts()["ablation_cifar100_50"]
-        if not all(present.values()) and all(row[key] == value for key, value in present.items())
-    ]
+def method_label(config: Config) -> str:
+    """Return what the paper calls the method of a config, or a name of ours where it has none."""
+    mixup, sam, parts = config.augment.mixup > 0, config.sam.rho > 0, _other_parts(config)
+    whole = not parts and all(config.method.options.get(option, True) for option in COMPONENTS)
+    if config.method.name == "dytox" and whole and (mixup or not sam):
+        return "DyTox++" if mixup and sam else "DyTox+" if mixup else "DyTox"
+    return " with ".join([_base(config), *parts, *(["MixUp"] if mixup else []), *(["SAM"] if sam else [])])
 
 
 def differences(config: Config, steps: int) -> list[str]:
-    """Where the model and its training are not those of the paper's recipe."""
-    recipe, method = f"{config.data.dataset}-{steps}", preset(config)
+    """List the settings of the model and its training that differ from the paper's recipe."""
+    recipe, method = f"{config.data.dataset}-{steps}", _preset(config)
     if recipe not in recipes.scenarios() or method not in recipes.methods():
         return []
     fewer = DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
     paper = recipes.compose(recipe, method=method, overrides=fewer)
     different = differing(config.model_dump(include=_SCALE), paper.model_dump(include=_SCALE))
-    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in NAMED]
+    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in _NAMED]
 
 
-def _sentences(config: Config, steps: int, name: str, own: Row | None, apart: list[Row]) -> list[str]:
+@cache
+def _variants() -> dict[str, PublishedResult]:
+    """DyTox without some component or with another part: results on CIFAR-100 in 50 steps, by their label."""
+    found = {}
+    for name in ("ablation", "tab-sharing", "decoder", "encoder"):
+        table = tables.table(name)
+        for row in table.rows:
+            if row.published is None or row.method is None:
+                continue
+            values = row.published[table.settings[0].title]
+            config = recipes.compose("cifar100-50", method=row.method, overrides=row.overrides)
+            label = method_label(config)
+            found[label] = PublishedResult(
+                label, "original", values.get("#P"), values.get("Avg"), values.get("Last")
+            )
+    del found["DyTox"]  # it has rows of its own in the main table
+    return found
+
+
+def _base(config: Config) -> str:
+    name, options, network = config.method.name, config.method.options, config.model.network
+    if name == "dytox":
+        absent = [SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
+        return f"DyTox w/o {', '.join(absent)}" if absent else "DyTox"
+    if name == "der":
+        return "DER" if options.get("sparsity") else "DER w/o P"
+    if name == "joint":
+        return f"{NETWORKS.get(network, 'Transformer')} joint"
+    if name in ("finetune", "replay") and network in NETWORKS:
+        return f"{name} on a {NETWORKS[network]}"
+    published = next((label for label, preset in BASELINES.items() if preset == name), None)
+    return STAND_INS.get(published, published) if published else name.rpartition(":")[2]
+
+
+def _other_parts(config: Config) -> list[str]:
+    """The parts of the transformer that are not the paper's, in words."""
+    if config.model.network in NETWORKS:
+        return []
+    values = config.model.model_dump()
+    return [words[values[key]] for key, words in PARTS.items() if values[key] in words]
+
+
+def _preset(config: Config) -> str:
+    """The method preset that this config comes closest to."""
+    name, found = config.method.name, ""
+    if config.model.network in NETWORKS:
+        found = f"{name}-resnet"
+    if name == "der" and config.method.options.get("sparsity"):
+        found = "der-pruned"
+    if name == "dytox" and config.model.encoder == "hybrid":
+        found = "dytox-hybrid"
+    return found if found in recipes.methods() else name
+
+
+def _sentences(
+    config: Config, steps: int, name: str, own: PublishedResult | None, apart: list[PublishedResult]
+) -> list[str]:
     memory, shares, dataset = memory_setting(config), config.memory.shares, DATASETS[config.data.dataset]
     why = {
         "none": "no memory, so baselines with a memory are for orientation",

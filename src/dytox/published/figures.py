@@ -1,4 +1,4 @@
-"""The published results as rows: a method, in a setting, with a kind of memory."""
+"""The figures printed in the paper and its erratum, as they were copied into `facts/paper_results.json`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ MEMORIES = {
 }
 DATASETS = {"cifar100": "CIFAR-100", "imagenet100": "ImageNet-100", "imagenet1000": "ImageNet-1000"}
 CLASSES = {"cifar100": 100, "imagenet100": 100, "imagenet1000": 1000}
-JOINT_NOTE = (
-    "ResNet18 joint is a new model at each step; its published Last varies with the steps, as an average "
-    "over them does: compare it with Avg."
-)
-PER_CLASS = 20  # exemplars a class at the end, in every setting of the paper
-_SECTIONS = {
+PER_CLASS = 20  # exemplars per class at the end, in every setting of the paper
+_SECTIONS = {  # of the JSON file -> the kind of memory; the fairest comparison first
     "baselines": "global",
     "erratum_global_memory": "global",
     "erratum_distributed_memory": "distributed",
@@ -34,8 +30,8 @@ _SECTIONS = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method's figures in one setting, in percent, and its parameters in millions at the end."""
+class PublishedResult:
+    """One method's figures in one setting: accuracies in percent, parameters at the end in millions."""
 
     method: str
     memory: str  # a key of MEMORIES
@@ -50,33 +46,33 @@ class Row:
 
 @cache
 def facts() -> dict[str, Any]:
-    """Everything as it was copied from the paper."""
+    """Return the whole content of the file of published figures."""
     content: dict[str, Any] = json.loads(
         (files("dytox") / "facts" / "paper_results.json").read_text(encoding="utf-8")
     )
     return content
 
 
-def steps(dataset: str) -> list[int]:
-    """In how many steps the paper learns a dataset."""
+def step_counts(dataset: str) -> list[int]:
+    """Return the numbers of steps in which the paper learns a dataset."""
     if dataset not in DATASETS:
         raise unknown("dataset of the paper", dataset, DATASETS)
     return [10, 20, 50] if dataset == "cifar100" else [10]
 
 
-def rows(dataset: str, number: int) -> list[Row]:
-    """All rows of a dataset in so many steps: bounds and baselines first, then DyTox by memory."""
-    if number not in steps(dataset):
-        raise unknown(f"number of steps on {dataset}", number, steps(dataset))
+def results(dataset: str, steps: int) -> list[PublishedResult]:
+    """Return all results on a dataset in `steps` steps: bounds and baselines first, then DyTox by memory."""
+    if steps not in step_counts(dataset):
+        raise unknown(f"number of steps on {dataset}", steps, step_counts(dataset))
     found = []
     for section, memory in _SECTIONS.items():
         for method, figures in facts()[dataset].get(section, {}).items():
-            own = figures.get(str(number)) if dataset == "cifar100" else figures
+            own = figures.get(str(steps)) if dataset == "cifar100" else figures
             if own is not None:
-                found.append(_row(method, "all" if method.endswith(" joint") else memory, own))
+                values = {key.removeprefix("top1_"): value for key, value in own.items()}
+                found.append(PublishedResult(method, _memory(method, memory), **values))
     return found
 
 
-def _row(method: str, memory: str, figures: dict[str, float]) -> Row:
-    named = {key.removeprefix("top1_"): value for key, value in figures.items()}
-    return Row(method, memory, **named)
+def _memory(method: str, memory: str) -> str:
+    return "all" if method.endswith(" joint") else memory

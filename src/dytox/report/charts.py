@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dytox.published.figures import Row
+from dytox.published.figures import PublishedResult
 from dytox.report import style, text
 from dytox.report.record import Record
 
@@ -16,7 +16,7 @@ HALF = 460  # pixels of a figure beside another
 FEW = 12  # so many tasks have room for a number each
 
 
-def accuracy(record: Record, published: Row | None, classes: int | None, width: int) -> Figure:
+def accuracy(record: Record, published: PublishedResult | None, classes: int | None, width: int) -> Figure:
     """Top-1, top-5 and task-aware accuracy over the classes seen, with the published Avg and Last."""
     height = 320
     with style.styled():

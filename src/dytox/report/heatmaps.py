@@ -28,7 +28,7 @@ LEVELS = 32  # of the hue
 
 
 def accuracy_matrix(record: Record) -> Figure:
-    """Row: after which task; column: on which task."""
+    """PublishedResult: after which task; column: on which task."""
     rows = record.metrics["accuracy_matrix"] if record.metrics else []
     values = np.full((len(rows), len(rows)), np.nan)
     for place, row in enumerate(rows):
@@ -37,7 +37,7 @@ def accuracy_matrix(record: Record) -> Figure:
 
 
 def confusion(record: Record) -> Figure:
-    """Row: the task an image is of; column: the task whose class it was taken for."""
+    """PublishedResult: the task an image is of; column: the task whose class it was taken for."""
     values = between_tasks(record.evaluation["confusion"].double().numpy(), record.seen)
     return heat_map(
         values, top=100.0, form="{:.0f}", rows="images of task", columns="% taken for a class of task"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from dytox.published.comparable import Comparison, memory_setting
-from dytox.published.figures import Row
+from dytox.published.figures import PublishedResult
 from dytox.report import page
 from dytox.report.record import Record
 from dytox.report.text import mean_std, percent
@@ -50,7 +50,7 @@ def _gap(record: Record, comparison: Comparison) -> str:
     return f"<p>Against the published {escape(own.method)} ({own.memory} memory): {', '.join(parts)}.</p>"
 
 
-def _cells(row: Row, top5: bool, word: str) -> list[str]:
+def _cells(row: PublishedResult, top5: bool, word: str) -> list[str]:
     name = f"{row.method}, {word}" if word else row.method
     cells = [name, row.memory, percent(row.params_m, 2), mean_std(row.avg, row.avg_std, 2)]
     cells.append(mean_std(row.last, row.last_std, 2))

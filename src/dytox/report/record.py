@@ -14,7 +14,7 @@ from torch import Tensor
 from dytox.config import Config
 from dytox.errors import UserError
 from dytox.metrics import FORMAT
-from dytox.published.naming import paper_name
+from dytox.published.comparable import method_label
 from dytox.report.text import printable
 from dytox.runs import files
 from dytox.runs.run_directory import RunDirectory
@@ -41,7 +41,7 @@ class Record:
     @property
     def method(self) -> str:
         """The method, by the paper's name where it has one."""
-        return paper_name(self.config)
+        return method_label(self.config)
 
     @property
     def steps(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dytox.published.comparable import compare, memory_setting
-from dytox.published.figures import Row
+from dytox.published.figures import PublishedResult
 from dytox.report import groups
 from dytox.report.groups import Group, Spread
 
@@ -125,7 +125,7 @@ def _notes(found: Sequence[Group]) -> list[str]:
     ] + notes
 
 
-def _row_figures(row: Row) -> dict[str, Spread]:
+def _row_figures(row: PublishedResult) -> dict[str, Spread]:
     values = {
         "parameters_m": (row.params_m, None),
         "avg_top1": (row.avg, row.avg_std),

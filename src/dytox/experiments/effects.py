@@ -1,4 +1,4 @@
-"""The paper's overheads and effects, from finished runs: what a task costs, what two parts of DyTox do."""
+"""The overheads and effects that the paper's text names, measured on finished runs of DyTox."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from collections.abc import Sequence
 import torch
 
 from dytox.config import Config
-from dytox.experiments.reproduce.plan import Plan
-from dytox.experiments.reproduce.results import Found, Outcome, figure
+from dytox.experiments.reproduce import Finished, FinishedRun, mean_figure
 from dytox.methods import registry
 from dytox.published.figures import facts
-from dytox.published.tables import Cell, Table
+from dytox.published.layout import Cell, PaperTable, Table
 from dytox.runs.run_directory import RunDirectory
 
-IMAGES, PASSES = 32, 7  # of a timed forward pass, and how often
+IMAGES, PASSES = 32, 7  # images of a timed forward pass, and number of passes
 
 
-def overheads(plan: Plan, found: Found) -> Table | None:
-    """The figures that the text names, beside the published; None where a run of the three is missing."""
-    runs = [found.get((place, 0), ()) for place in range(len(plan.rows))]
+def effects_table(table: PaperTable, found: Finished) -> Table | None:
+    """Return the figures that the text names, beside the published; None where a run is missing."""
+    runs = [found.get((place, 0), ()) for place in range(len(table.rows))]
     if not all(runs):
         return None
     whole, without_divergence, without_heads = runs
@@ -41,12 +40,12 @@ def overheads(plan: Plan, found: Found) -> Table | None:
         ],
         [
             "least token distance, with divergence (%)",
-            change("Distance", without_divergence, whole),
+            relative_change("Distance", without_divergence, whole),
             f"{paper['divergence_min_token_distance_percent']:+g}",
         ],
         [
             "forgetting, with independent heads (%)",
-            change("Forgetting", without_heads, whole),
+            relative_change("Forgetting", without_heads, whole),
             f"{paper['independent_classifiers_forgetting_percent']:+g}",
         ],
     ]
@@ -56,37 +55,37 @@ def overheads(plan: Plan, found: Found) -> Table | None:
     return Table("effects", "Overheads and effects", ["What", "Here", "Paper"], rows, notes)
 
 
-def of_ablation(found: Found) -> list[str]:
-    """The two effects, between rows of the ablation: divergence 4 to 5, independent heads 5 to 6."""
+def ablation_sentences(found: Finished) -> list[str]:
+    """Describe both effects between rows of the ablation: divergence from 4 to 5, heads from 5 to 6."""
     four, five, six = (found.get((place, 0), ()) for place in (3, 4, 5))
     paper, sentences = facts()["overheads"], []
     if four and five:
         sentences.append(
-            f"The least token distance changes by {change('Distance', four, five)} % with the divergence "
-            f"head (the paper: {paper['divergence_min_token_distance_percent']:+} %)."
+            f"The least token distance changes by {relative_change('Distance', four, five)} % with the "
+            f"divergence head (the paper: {paper['divergence_min_token_distance_percent']:+} %)."
         )
     if five and six:
         sentences.append(
-            f"Forgetting changes by {change('Forgetting', five, six)} % with independent heads "
+            f"Forgetting changes by {relative_change('Forgetting', five, six)} % with independent heads "
             f"(the paper: {paper['independent_classifiers_forgetting_percent']:+} %)."
         )
     return sentences
 
 
-def change(name: str, before: Sequence[Outcome], after: Sequence[Outcome]) -> str:
-    """How much a figure's mean changes, in percent of what it was."""
-    old, new = figure(name, before), figure(name, after)
+def relative_change(name: str, before: Sequence[FinishedRun], after: Sequence[FinishedRun]) -> str:
+    """Return how much a figure's mean changes, in percent of what it was."""
+    old, new = mean_figure(name, before), mean_figure(name, after)
     return "–" if not old or new is None else f"{100 * (new - old) / abs(old):+.1f}"
 
 
-def added_parameters(run: Outcome) -> int:
-    """What the last task added to the model."""
+def added_parameters(run: FinishedRun) -> int:
+    """Return the number of parameters that the last task added to the model."""
     sizes = [step["parameters"] for step in run.metrics["steps"]]
     return int(sizes[-1] - sizes[-2]) if len(sizes) > 1 else 0
 
 
 def forward_time(config: Config, tasks: int) -> float:
-    """How much longer a forward pass takes for each task after the first, in percent of one task's."""
+    """Return how much longer a forward pass takes per task after the first, in percent of one task's."""
     if tasks < 2:
         return 0.0
     one, many = (_seconds(config, number) for number in (1, tasks))
