@@ -15,15 +15,15 @@ import dytox
 SOURCE = Path(dytox.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# From the bottom up. Layer 0 has an order of its own: the schema uses the errors, the presets the schema.
+# From the bottom up. Layer 0 has an order of its own: the schema uses the errors.
 LAYERS = [
     {"errors", "machine", "randomness", "facts"},
-    {"config", "checking", "upgrade"},
-    {"recipes"},
-    {"data", "models", "losses", "calibration", "memory", "metrics", "runs", "published"},
+    {"config", "checking", "importing", "upgrade"},
+    {"data", "models", "losses", "calibration", "memory", "metrics", "runs"},
     {"engine"},
     {"methods"},
-    {"learner"},
+    {"recipes"},
+    {"learner", "published"},
     {"experiments", "report", "growing", "export", "hub", "bench", "installation"},
     {"cli"},
 ]

@@ -26,6 +26,12 @@ PAIRS = [
     for one, other in zip(longer, cycle(shorter), strict=False)
     for scenario, method in [(one, other) if longer is SCENARIOS else (other, one)]
 ]
+TUNED = {method for method in METHODS if registry.find(method.partition("-")[0]).preset.base == "transformer"}
+TUNED -= {"finetune-resnet", "joint-resnet", "replay-resnet"}
+PAIRS = [
+    (each if method in TUNED or not each.endswith("-tuned") else "cifar20-5-short", method)
+    for each, method in PAIRS
+] + [("cifar100-10-tuned", "dytox-plus"), ("cifar20-5-tuned", "dytox")]
 
 
 def test_every_preset_is_among_the_pairs() -> None:
@@ -35,7 +41,7 @@ def test_every_preset_is_among_the_pairs() -> None:
 
 def test_every_scenario_goes_with_every_method() -> None:
     for scenario in SCENARIOS:
-        for method in METHODS:
+        for method in TUNED if scenario.endswith("-tuned") else METHODS:
             config = registry.complete(recipes.compose(scenario, method=method))
             assert config.recipe == scenario
             assert config.method.name == method.partition("-")[0]  # a preset is named by its method

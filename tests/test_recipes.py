@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from dytox import recipes
-from dytox.config import Config
+from dytox.config import Config, Preset
 from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
 from dytox.methods import registry
+from dytox.methods.replay import Replay
+from dytox.recipes import reading
 
 SCENARIOS = [
     "cifar100-10",
@@ -30,8 +34,8 @@ SCENARIOS = [
     "imagenet1000-10",
     "own-images",
 ]
-METHODS = ["bic", "dytox", "e2e", "finetune", "icarl", "joint", "replay", "ucir", "wa"]
 VARIANTS = ["dytox-plus", "dytox-plus-plus", "dytox-hybrid"]
+OTHER_VARIANTS = ["der-pruned", "finetune-resnet", "joint-resnet", "replay-resnet"]
 
 OWN = """\
 about: two digits at a time, only four of them
@@ -53,9 +57,10 @@ def own(tmp_path: Path) -> Path:
 
 def test_all_presets_are_there_and_say_what_they_are() -> None:
     assert sorted(recipes.scenarios()) == SCENARIOS
-    assert set(METHODS) <= set(recipes.methods())
-    assert set(recipes.methods()) >= {*registry.BUILT_IN, *VARIANTS}
-    for about in [*recipes.scenarios().values(), *recipes.methods().values()]:
+    assert set(recipes.methods()) == {*registry.BUILT_IN, *VARIANTS, *OTHER_VARIANTS}
+    variants = [about for about in recipes.methods().values() if about]
+    assert len(variants) == len(VARIANTS) + len(OTHER_VARIANTS)
+    for about in [*recipes.scenarios().values(), *variants]:
         assert about
         assert "\n" not in about
 
@@ -64,12 +69,23 @@ def test_all_presets_are_there_and_say_what_they_are() -> None:
 def test_what_a_preset_is_stands_in_its_first_line(kind: str) -> None:
     folder = Path(recipes.__file__).parent / kind
     found = {path.stem: YAML(typ="safe").load(path)["about"] for path in folder.glob("*.yaml")}
-    assert getattr(recipes, kind)() == found
+    assert {name: about for name, about in getattr(recipes, kind)().items() if about} == found
+
+
+def is_tuned_for(recipe: str, method: str) -> bool:
+    """Whether a recipe asks for tuned values that the method does not have: only the transformer has some."""
+    return not recipe.endswith("-tuned") or registry.find(method).preset.base == "transformer"
 
 
 @pytest.mark.parametrize("method", sorted(registry.BUILT_IN))
 @pytest.mark.parametrize("recipe", SCENARIOS)
 def test_every_recipe_goes_with_every_method(recipe: str, method: str) -> None:
+    if not is_tuned_for(recipe, method):
+        other = recipe.replace("tuned", "short")
+        words = f"The recipe {recipe} asks for tuned values, and the method {method} has none: take {other}."
+        with pytest.raises(UserError, match=re.escape(words)):
+            recipes.compose(recipe, method=method)
+        return
     config = registry.complete(recipes.compose(recipe, method=method))
     assert config.recipe == recipe
     assert config.method.name == method
@@ -220,42 +236,61 @@ def test_asking_for_their_memory_is_refused(method: str) -> None:
         registry.complete(config)
 
 
-def test_who_beats_whom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Default < base at its scale < method < method at its scale < scenario < always < --set < values."""
-    presets: dict[str, dict[str, Any]] = {
-        "bases": {"scales": {"demo": {"data": {"test_share": 0.31}, "memory": {"size": 31}}}},
-        "methods": {
-            "extends": "transformer",
-            "config": {"memory": {"size": 41, "shares": 41}},
-            "scales": {"demo": {"memory": {"shares": 42}}, "paper": {"memory": {"shares": 49}}},
-            "always": {"seed": 61, "augment": {"pad": 6}},
-        },
-        "scenarios": {
-            "scale": "demo",
-            "config": {
-                "memory": {"shares": 51},
-                "augment": {"pad": 5},
-                "seed": 51,
-                "runtime": {"threads": 5},
-            },
-        },
-    }
-    monkeypatch.setattr(recipes, "_read", lambda kind, name: presets[kind])
+BASE = {"scales": {"demo": {"data": {"test_share": 0.31}, "memory": {"size": 31, "shares": 31}}}}
+OTHERS: dict[str, dict[str, Any]] = {
+    "general": {
+        "about": "all of them",
+        "scale": "demo",
+        "config": {"memory": {"shares": 51}, "augment": {"pad": 5}, "seed": 51, "runtime": {"threads": 5}},
+    },
+    "special": {"about": "one", "extends": "general", "config": {"runtime": {"threads": 6, "workers": 6}}},
+    "variant": {"about": "another", "extends": "replay", "config": {"memory": {"size": 45}}},
+}
 
-    def composed(**over: Any) -> Config:
-        return recipes.compose("digits", **over)
+
+def test_who_beats_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Default < base < class < variant < scenarios < always < --set < values; general < scale in each."""
+    own = Preset(
+        config={"memory": {"size": 41, "shares": 41}},
+        scales={"demo": {"memory": {"shares": 42}}, "paper": {"memory": {"shares": 49}}},
+        always={"seed": 61, "augment": {"pad": 6}},
+    )
+    monkeypatch.setattr(Replay, "preset", own)
+    monkeypatch.setattr(reading, "preset", lambda kind, name: BASE if kind == "bases" else OTHERS[name])
+    names = {"bases": ["transformer"], "methods": ["variant"], "scenarios": ["general", "special"]}
+    monkeypatch.setattr(reading, "names", names.__getitem__)
+
+    def composed(recipe: str = "special", method: str = "replay", **over: Any) -> Config:
+        return recipes.compose(recipe, method=method, **over)
 
     config = composed()
     assert config.data.validation_share == Config().data.validation_share  # the default
     assert config.data.test_share == 0.31  # the base
     assert config.memory.size == 41  # the method
-    assert config.memory.shares == 51  # the scenario
+    assert composed(method="variant").memory.size == 45  # the variant
+    assert config.memory.shares == 51  # the scenario that is extended
+    assert (config.runtime.threads, config.runtime.workers) == (6, 6)  # the scenario
     assert (config.augment.pad, config.seed) == (6, 61)  # what the method always has
     config = composed(overrides=["augment.pad=7", "memory.shares=7", "augment.pad=8"])
     assert (config.augment.pad, config.memory.shares, config.seed) == (8, 7, 61)  # --set, the last one
     assert composed(overrides=["seed=1"], values={"seed": 2}).seed == 2
-    presets["scenarios"]["config"].pop("memory")
+    found = recipes.origins(recipes.layers("special", method="variant", overrides=["seed=3"]))
+    assert found["data.test_share"] == "base transformer (scale demo)"
+    assert found["memory.size"] == "method variant"
+    assert found["memory.shares"] == "recipe general"
+    assert found["runtime.threads"] == "recipe special"
+    assert found["augment.pad"] == "method replay (always)"
+    assert found["seed"] == "--set"
+    assert "training.epochs" not in found  # the default
+    monkeypatch.setitem(OTHERS["general"], "config", {})
     assert composed().memory.shares == 42  # the method at its scale
+
+
+def test_the_origin_of_a_section_that_is_switched_off_and_on() -> None:
+    found = recipes.origins(recipes.layers("digits", overrides=["augment.randaugment.magnitude=5"]))
+    assert found["augment.randaugment.magnitude"] == "--set"
+    assert "augment.randaugment" not in found
+    assert recipes.origins(recipes.layers("digits"))["augment.randaugment"] == "recipe digits"
 
 
 @pytest.mark.parametrize(
@@ -395,13 +430,27 @@ def test_it_needs_no_about(own: Path) -> None:
         ("config: !!python/name:os.system\n", "is not readable as YAML"),
         (
             "scale: demo\n",
-            "has no key 'config': a recipe has the keys scale and config, about, large and tuned if wanted.",
+            "has no key 'config': a recipe has the keys scale and config, or extends; about, large and tuned "
+            "if wanted.",
         ),
         ("config: {}\n", "has no key 'scale': a recipe has the keys"),
         ("", "has no key 'scale'"),
         ("- 1\n- 2\n", "has no key 'scale'"),
         ("scale: demo\nconfig: {}\ntraining: {}\n", "has the key 'training': a recipe has the keys"),
         ("scale: demo\nconfig: 3\n", "config holds keys and values, not 3"),
+        ("extends: [digits]\n", "extends names one recipe, not ['digits']"),
+        ("extends: digit\n", "Unknown recipe 'digit': did you mean 'digits'?"),
+        ("extends: four-digits.yaml\n", "extends itself"),
+        ("extends: none.yaml\n", "none.yaml cannot be read: No such file or directory."),
+        ("extends: digits\ntuned: 3\n", "tuned is true or false, not 3"),
+        ("extends: digits\ntuned: true\nconfig: {method: {name: mine:Replay}}\n", "--method"),
+        (
+            "extends: digits\nconfig: {data: {dataset: 'mine:load'}}\n",
+            "if you trust it, add --dataset mine:load.",
+        ),
+        ("a: &a [1]\nconfig: [*a, *a]\n", "is not readable as YAML in line 2: aliases (*) are not allowed"),
+        ("scale: " + "[" * 100_000, "nested too deeply"),
+        ("#" * 2**20 + "\n", "It is larger than 1 MiB"),
         ("scale: tiny\nconfig: {}\n", "Unknown scale 'tiny': there is demo, paper, short."),
         ("scale: [demo]\nconfig: {}\n", "Unknown scale"),
         ("scale: demo\nconfig: {trainin: {}}\n", "Unknown config key 'trainin': did you mean 'training'?"),
@@ -445,4 +494,29 @@ def test_a_tuned_recipe_differs_from_the_short_one_by_our_own_values_alone() -> 
         assert shown[1] <= 1.01 * shown[0]
         replay = recipes.compose(tuned, method="replay")
         assert (replay.training, replay.augment) == (ours.training, ours.augment)
-        assert recipes.compose(tuned, method="wa").training.optimizer.name == "sgd"
+
+
+def test_a_file_may_extend_a_recipe_or_a_file_beside_it(own: Path) -> None:
+    own.write_text("extends: cifar100-10-tuned\nconfig: {scenario: {increment: 20}}\n")
+    config, theirs = recipes.compose(str(own)), recipes.compose("cifar100-10-tuned")
+    assert config.scenario.increment == 20
+    changed = {"scenario": theirs.scenario.model_copy(update={"increment": 20}), "recipe": "four-digits"}
+    assert config == theirs.model_copy(update=changed)
+    other = own.with_name("other.yaml")
+    other.write_text("extends: four-digits.yaml\ntuned: false\nscale: demo\n")
+    again = recipes.compose(str(other))
+    assert (again.scenario.increment, again.data.dataset) == (20, "cifar100")
+    assert (again.model, again.recipe) == (recipes.compose("digits").model, "other")
+    assert again.augment.randaugment is not None  # not the tuned values
+
+
+def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(UserError, match=r"pipe\.yaml cannot be read: It is not a regular file\."):
+        recipes.compose(str(tmp_path / "pipe.yaml"))
+
+
+def test_the_method_is_chosen_by_its_option_alone() -> None:
+    with pytest.raises(UserError, match=r"--set sets method.name to 'replay': choose a method with --method"):
+        recipes.compose("digits", overrides=["method.name=replay"])
+    assert recipes.compose("digits", overrides=["method.name=dytox"]).method.name == "dytox"

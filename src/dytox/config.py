@@ -21,7 +21,9 @@ class Section(BaseModel):
 class DataConfig(Section):
     """Which images, and how they reach the network."""
 
-    dataset: str = "digits"  # digits | cifar100 | imagenet100 | imagenet1000 | folder | hf:NAME | huggingface
+    dataset: str = (
+        "digits"  # digits | cifar100 | imagenet… | folder | hf:NAME | huggingface | module:function
+    )
     root: str | None = None  # the folder that holds the data (--data)
     image_size: int | None = Field(None, gt=0, le=4096)  # side in pixels; null: the dataset's own
     resize: int | None = Field(None, gt=0, le=8192)  # of the short side, before the centre crop; null: none
@@ -184,6 +186,17 @@ class MethodConfig(BaseModel):
     def options(self) -> dict[str, Any]:
         """Everything but the name."""
         return dict(self.model_extra or {})
+
+
+class Preset(Section):
+    """The values that a method brings along, nested as in a config; who overrides whom: `dytox.recipes`."""
+
+    base: str = "transformer"  # transformer | resnet: whose values it starts from
+    config: dict[str, Any] = {}  # at every scale
+    scales: dict[str, dict[str, Any]] = {}  # by the scale of the scenario: demo, short, paper
+    large: dict[str, Any] = {}  # for images as large as ImageNet's
+    tuned: dict[str, Any] = {}  # our own values instead of the paper's
+    always: dict[str, Any] = {}  # whatever the scenario says
 
 
 class RuntimeConfig(Section):

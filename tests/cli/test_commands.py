@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 
 import dytox as package
 from dytox import recipes as presets
+from dytox.checking import flat
 from dytox.cli import catalogue
 from dytox.cli.output import say
 from dytox.cli.tables import compare
@@ -90,6 +91,26 @@ def test_show_prints_the_whole_config_and_what_is_in_effect(dytox: Program) -> N
     assert "# training: 500 epochs, batch 128, learning rate 0.000125\n" in outcome.out
     assert "# finetuning: 20 epochs, batch 256, learning rate 2.5e-05\n" in outcome.out
     assert "# memory: 2000 in all, selected by herding\n" in outcome.out
+
+
+def test_show_says_where_every_value_comes_from(dytox: Program) -> None:
+    outcome = dytox(
+        "show", "cifar100-10-tuned", "--method", "dytox+", "--set", "training.epochs=7", "--origin"
+    )
+    lines = [line.partition(": ")[::2] for line in outcome.out.splitlines()]
+    config = registry.complete(
+        presets.compose("cifar100-10-tuned", method="dytox+", overrides=["training.epochs=7"])
+    )
+    assert [key for key, _ in lines] == list(flat(config.model_dump()))
+    found = {key: re.split(r" +# ", rest) for key, rest in lines}
+    assert {key: json.loads(value) for key, (value, _) in found.items()} == flat(config.model_dump())
+    assert found["training.epochs"] == ["7", "--set"]
+    assert found["training.batch"][1] == "base transformer (tuned)"
+    assert found["model.dim"][1] == "base transformer (scale short)"
+    assert found["method.distillation_scale"][1] == "method dytox (tuned)"
+    assert found["augment.mixup"][1] == "method dytox-plus"
+    assert found["data.dataset"][1] == "recipe cifar100-10"
+    assert found["method.divergence"][1] == found["augment.pad"][1] == "default"
 
 
 def test_show_says_how_much_memory_there_is(dytox: Program) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from dytox.cli.options import MethodOption, RecipeArgument, SetOption
+from dytox.cli.options import FORM, DatasetOption, MethodOption, RecipeArgument, SetOption, changed
 from dytox.cli.output import console
+
+if TYPE_CHECKING:
+    from dytox.config import Config
 
 
 def recipes() -> None:
@@ -31,9 +36,9 @@ def methods() -> None:
     from dytox.methods.registry import find, places
 
     known, rows = places(), list[tuple[str, ...]]()
-    for name, about in {**dict.fromkeys(known), **recipes.methods()}.items():
-        found = find(name if name in known else name.partition("-")[0])  # a preset is named by its method
-        what = [found.summary if name in known else str(about)]
+    for name, about in recipes.methods().items():
+        found = find(name if name in known else name.partition("-")[0])  # a variant is named by its method
+        what = [about or found.summary]
         what += [f"on a {found.works_on} alone"] if name in known and found.works_on else []
         what += [f"cannot {found.cannot}"] if found.cannot else []
         names = [name] if name in known else dict.fromkeys([name, recipes.paper_name(name)])
@@ -41,18 +46,31 @@ def methods() -> None:
     _table(["method", "what it does, and what it cannot do"], rows)
 
 
-def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetOption = None) -> None:
+def show(
+    recipe: RecipeArgument,
+    method: MethodOption = "dytox",
+    dataset: DatasetOption = None,
+    overrides: SetOption = None,
+    origin: Annotated[
+        bool,
+        typer.Option("--origin", help="Say beside every value where it comes from.", rich_help_panel=FORM),
+    ] = False,
+) -> None:
     """Show the resolved config of a recipe, with the effective batch, learning rate and memory.
 
     Example: dytox show cifar100-10 --set training.batch=128
     """
+    from dytox import recipes
     from dytox.data.datasets import loader
     from dytox.methods.registry import complete
-    from dytox.recipes import compose
     from dytox.runs.run_directory import to_yaml
 
-    config = complete(compose(recipe, method=method, overrides=overrides or []))
-    loader(config.data)  # refuses what is none
+    changes = changed(overrides, dataset)
+    config = complete(recipes.compose(recipe, method=method, overrides=changes))
+    loader(config.data)  # refuses a dataset that does not exist
+    if origin:
+        _show_origins(config, recipes.origins(recipes.layers(recipe, method=method, overrides=changes)))
+        return
     typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
     memory = config.memory
     kept = f"{memory.size} in all" + (f", at most {memory.per_class} a class" if memory.per_class else "")
@@ -63,6 +81,16 @@ def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetO
             f"# {name}: {phase.epochs} epochs, batch {phase.batch}, learning rate {phase.effective_lr:g}"
         )
     typer.echo(f"# memory: {kept}")
+
+
+def _show_origins(config: Config, origins: Mapping[str, str]) -> None:
+    """Print a line for each value: its full key, the value, and the layer that it comes from."""
+    from dytox.checking import flat
+
+    lines = {f"{key}: {json.dumps(value)}": key for key, value in flat(config.model_dump()).items()}
+    width = max(len(line) for line in lines if len(line) < 60)
+    for line, key in lines.items():
+        typer.echo(f"{line:<{width}}  # {origins.get(key, 'default')}")
 
 
 def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument
+from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument, TrustedMethodOption
 from dytox.cli.output import console, listed, say, table, volume
 from dytox.report.text import plural
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from dytox.growing.description import Description
 
 
-def info(model: ModelArgument, as_json: JsonOption = False) -> None:
+def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMethodOption = None) -> None:
     """Show what a model knows, what it takes up, and where it learned.
 
     Example: dytox info flowers/
     """
     from dytox.growing.description import describe
 
-    found = describe(model)
+    found = describe(model, method)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
     else:
@@ -70,6 +70,7 @@ def _event(entry: dict[str, Any]) -> str:
 def forget(
     model: ModelArgument,
     classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS")],
+    method: TrustedMethodOption = None,
 ) -> None:
     """Remove classes from a model: their outputs and their images.
 
@@ -80,9 +81,9 @@ def forget(
     from dytox.growing.lesson import discard, locked
     from dytox.learner import ContinualLearner
 
-    ContinualLearner.load(model)  # or there is nothing to lock
+    ContinualLearner.load(model, method=method)  # or there is nothing to lock
     with locked(model):
-        learner = ContinualLearner.load(model)
+        learner = ContinualLearner.load(model, method=method)
         before = len(learner.memory) + len(learner.held_out)
         learner.forget(*classes)
         learner.save(model)
@@ -105,6 +106,7 @@ def export(
             "--out", help="FILE.onnx, or FILE.pt2 for torch.export.", metavar="FILE", rich_help_panel=WHERE
         ),
     ],
+    method: TrustedMethodOption = None,
 ) -> None:
     """Write a model as one file that predicts without dytox: ONNX, or torch.export's.
 
@@ -113,7 +115,7 @@ def export(
     from dytox.export import write
     from dytox.learner import ContinualLearner
 
-    learner = ContinualLearner.load(model)
+    learner = ContinualLearner.load(model, method=method)
     write(learner, out)
     say(
         console(),

@@ -19,6 +19,7 @@ MEASURE = "What is measured"
 ANSWER = "What is answered"
 SHARED = "What others get"
 FORM = "Form of the answer"
+OWN = "Code of your own"
 
 
 def beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -110,4 +111,30 @@ MethodOption = Annotated[
     ),
 ]
 SetOption = Annotated[list[str] | None, set_option()]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="DATASET",
+        help="The dataset (data.dataset); your own as module:function.",
+        rich_help_panel=WHAT,
+    ),
+]
+TrustedMethodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="METHOD",
+        help="The model's method, if it is your own (module:Class): a file alone never runs code.",
+        rich_help_panel=OWN,
+    ),
+]
+
+
+def changed(overrides: list[str] | None, dataset: str | None) -> list[str]:
+    """The changes of `--set`, after that of `--dataset`."""
+    return [*([f"data.dataset={dataset}"] if dataset else []), *(overrides or [])]
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.", rich_help_panel=FORM)]

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from dytox.cli.options import ANSWER, FORM, JsonOption, ModelArgument
+from dytox.cli.options import ANSWER, FORM, JsonOption, ModelArgument, TrustedMethodOption
 from dytox.cli.output import console, finish, say, table
 from dytox.errors import UserError
 
@@ -64,6 +64,7 @@ def predict(
     task: TaskOption = None,
     reject: RejectOption = False,
     error_rate: ErrorRateOption = 0.05,
+    method: TrustedMethodOption = None,
 ) -> None:
     """Say what is in images: the class and the confidence in it.
 
@@ -76,7 +77,7 @@ def predict(
     from dytox.learner import ContinualLearner
 
     write = _form(as_json, as_csv)
-    learner = ContinualLearner.load(model)
+    learner = ContinualLearner.load(model, method=method)
     skipped: list[str] = []
     top = min(top, len(choices(learner, task)))
     with _bar(streaming=as_json or as_csv) as bar:
@@ -151,6 +152,7 @@ def evaluate(
         ),
     ] = None,
     as_json: JsonOption = False,
+    method: TrustedMethodOption = None,
 ) -> None:
     """Measure a model on labelled images: by class, by task, and what it takes for what.
 
@@ -159,7 +161,7 @@ def evaluate(
     from dytox.growing.predictions import evaluate as evaluated
     from dytox.learner import ContinualLearner
 
-    found, skipped = evaluated(ContinualLearner.load(model), folder)
+    found, skipped = evaluated(ContinualLearner.load(model, method=method), folder)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
     else:

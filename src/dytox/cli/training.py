@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -16,9 +16,12 @@ from dytox.cli.options import (
     SEVERAL,
     WHAT,
     WHERE,
+    DatasetOption,
     MethodOption,
     RecipeArgument,
     SetOption,
+    TrustedMethodOption,
+    changed,
 )
 from dytox.cli.output import console
 from dytox.errors import UserError
@@ -82,6 +85,7 @@ RestartsOption = Annotated[
 def train(
     recipe: RecipeArgument,
     method: MethodOption = "dytox",
+    dataset: DatasetOption = None,
     data: DataOption = None,
     overrides: SetOption = None,
     out: OutOption = None,
@@ -96,9 +100,9 @@ def train(
     """
     from dytox.recipes import compose
 
-    place = root(data)
+    place, asked = root(data), changed(overrides, dataset)
     configs = {
-        name: compose(recipe, method=method, overrides=[*(overrides or []), *changes], values=place)
+        name: compose(recipe, method=method, overrides=[*asked, *changes], values=place)
         for changes, name in _variants(seeds, orders)
     }
     first = next(iter(configs.values()))
@@ -108,7 +112,7 @@ def train(
         raise UserError(f"{folder} already holds a run: `dytox resume` it, or take another --out.")
     if processes > 1:
         named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
-        command = ["train", recipe, *launch.options(named, overrides)]
+        command = ["train", recipe, *launch.options(named, asked)]
         goes_on = f"the same command with --out {folder} goes on" if several else _resumed(folder, processes)
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)
     else:
@@ -126,15 +130,17 @@ def _train(configs: Mapping[str, Config], folder: Path) -> None:
     from dytox.experiments import series
     from dytox.methods.registry import complete
 
+    first = next(iter(configs.values()))
+    trusted = (first.method.name, first.data.dataset)
     with connected() as world:
         folder = Path(world.agree(str(folder)))
         if len(configs) == 1:
-            found = [(folder, run_one(next(iter(configs.values())), folder, world))]
+            found = [(folder, run_one(first, folder, world, trusted))]
         else:  # those that are done are not run again, and one that was cut off goes on
             runs = {folder / name: complete(config) for name, config in configs.items()}
             for path, config in runs.items():
                 series.state_of(config, path)  # refused before the first is run
-            runner = partial(run_one, world=world)
+            runner = partial(run_one, world=world, trusted=trusted)
             found = [(path, series.outcome(config, path, runner, world)) for path, config in runs.items()]
     if world.main:
         compare(console(), found)
@@ -144,6 +150,8 @@ def _train(configs: Mapping[str, Config], folder: Path) -> None:
 
 def resume(
     run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
+    method: TrustedMethodOption = None,
+    dataset: DatasetOption = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
 ) -> None:
@@ -153,20 +161,26 @@ def resume(
     """
     if processes > 1:
         goes_on = _resumed(run, processes)
-        launch.launch(["resume", str(run)], processes=processes, max_restarts=max_restarts, goes_on=goes_on)
+        command = ["resume", str(run), *launch.options({"--method": method, "--dataset": dataset}, None)]
+        launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)
         return
 
     from dytox.cli.tables import compare
     from dytox.engine.distributed import connected
 
     with connected() as world:
-        found = run_one(None, run, world)
+        found = run_one(None, run, world, (method, dataset))
     if world.main:
         compare(console(), [(run, found)])
 
 
-def run_one(config: Config | None, path: Path, world: World) -> dict[str, Any]:
-    """A new run, or without a config (and in processes that were started again) the one that is there."""
+def run_one(
+    config: Config | None, path: Path, world: World, trusted: Collection[str | None] = ()
+) -> dict[str, Any]:
+    """Begin a run or, without a config and in processes that were started again, go on with the one there.
+
+    `trusted` are a custom method and dataset that the user named: a run's file alone never runs code.
+    """
     from dytox.cli.progress import Progress
     from dytox.cli.watchers import watching
     from dytox.experiments import loggers
@@ -178,7 +192,7 @@ def run_one(config: Config | None, path: Path, world: World) -> dict[str, Any]:
     shown = console(quiet=not world.main)
     with Progress(shown) as progress, watching(progress, shown, main=world.main) as watcher:
         if config is None or (launch.is_restarted() and (path / "config.yaml").exists()):
-            return go_on(path, watcher, world)
+            return go_on(path, watcher, world, trusted=trusted)
         return begin(config, path, watcher, world)
 
 

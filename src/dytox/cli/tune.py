@@ -85,7 +85,7 @@ def _tune(
             method,
             grid,
             folder,
-            lambda config, path: run_one(config, path, world),
+            lambda config, path: run_one(config, path, world, [method]),
             world,
             asked=asked,
             values=values,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dytox import importing
 from dytox.config import DataConfig
 from dytox.data import cifar100, digits, folder, hugging_face, imagenet
 from dytox.data.images import resize
@@ -34,11 +36,24 @@ WITHOUT_FILES = ("cifar100", "digits")  # their images are pixels from the begin
 
 def loader(config: DataConfig) -> Loader:
     """What loads the dataset that the config names; refused are a name that is none and keys it ignores."""
+    if importing.is_place(config.dataset):
+        return partial(_load_custom, importing.load(config.dataset, f"Dataset {config.dataset!r}"))
     named = "huggingface" if config.dataset.startswith(hugging_face.PREFIX) else config.dataset
     if named not in LOADERS:
         raise unknown("dataset", config.dataset, LOADERS)
     _refuse_unread(config, named)
     return LOADERS[named]
+
+
+def _load_custom(function: Any, config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
+    """The dataset that a user's function makes of the section `data`; it returns what `from_arrays` does."""
+    found = function(config) if callable(function) else function
+    if not isinstance(found, Dataset):
+        raise UserError(
+            f"The dataset {config.dataset} must be a function that returns a Dataset, as "
+            f"dytox.data.datasets.from_arrays does, not {type(found).__name__}."
+        )
+    return found.train, found.test, tuple(found.class_names)
 
 
 def load(config: DataConfig) -> Dataset:

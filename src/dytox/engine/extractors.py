@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torch import nn
 
+from dytox.config import Preset
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
@@ -22,6 +23,12 @@ class ExtractorMethod(Method):
     """A method on an `ExtractorNet`; a subclass says how the newest extractor learns."""
 
     works_on: ClassVar[str] = "ResNet"
+    preset: ClassVar[Preset] = Preset(
+        base="resnet",
+        config={"finetuning": {"lr": 0.1, "schedule": {"name": "step", "milestones": [15], "gamma": 0.1}}},
+        scales={"short": {"finetuning": {"batch": 32}}},  # there are few images to balance
+        always={"finetuning": {"epochs": 30}},  # the step at 15 needs them
+    )
     model: ExtractorNet
 
     def build(self) -> ExtractorNet:

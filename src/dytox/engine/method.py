@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dytox.checking import validate
-from dytox.config import Config, Section
+from dytox.checking import merge, validate
+from dytox.config import Config, Preset, Section
 from dytox.errors import UserError
 from dytox.losses import Term, classification, divergence_targets, probabilities
 from dytox.models.base import ContinualModel, Output
@@ -42,6 +42,7 @@ class Method(nn.Module):
     needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False
     Options: ClassVar[type[Section]] = NoOptions
+    preset: ClassVar[Preset] = Preset()  # its values where nobody says otherwise
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -49,6 +50,14 @@ class Method(nn.Module):
         self.options = validate(self.Options, config.method.options, "method.")
         self.model = self.build()
         self.teacher: ContinualModel | None = None
+
+    @classmethod
+    def defaults(cls) -> Preset:
+        """Its preset; a method that uses no memory always has one of size 0."""
+        if cls.uses_memory:
+            return cls.preset
+        none = {"memory": {"size": 0, "per_class": None}}
+        return cls.preset.model_copy(update={"always": merge(none, cls.preset.always)})
 
     # What a method says
 

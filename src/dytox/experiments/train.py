@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,7 @@ from dytox.engine.observer import Diverged, Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.experiments.evaluation import evaluate
 from dytox.experiments.origin import Origin
+from dytox.importing import confirm
 from dytox.learner import ContinualLearner
 from dytox.learner.continual import refuse_single_class
 from dytox.memory.quota import exemplars_per_share
@@ -72,11 +73,19 @@ def train(config: Config, out: Path, watcher: Watcher, world: World | None = Non
         return Benchmark(run, tasks, learner, watcher).finish()
 
 
-def resume(out: Path, watcher: Watcher, world: World | None = None) -> dict[str, Any]:
-    """Goes on with a run where it was cut off, with the result that it would have had."""
+def resume(
+    out: Path, watcher: Watcher, world: World | None = None, *, trusted: Collection[str | None] = ()
+) -> dict[str, Any]:
+    """Go on with a run where it was cut off, with the result that it would have had.
+
+    A custom method or dataset (`module:name`) of the run is imported only if `trusted` names it.
+    """
     world = world or World()
     run = RunDirectory(out)
-    config, tasks = prepare(run.read_config())
+    config = run.read_config()
+    confirm(config.method.name, trusted, where=f"The run {out}", option="--method")
+    confirm(config.data.dataset, trusted, where=f"The run {out}", option="--dataset")
+    config, tasks = prepare(config)
     benchmark = Benchmark(run, tasks, ContinualLearner(config, world), watcher)
     with run.locked() if world.main else nullcontext():
         checkpoint = run.checkpoints.newest()

@@ -39,9 +39,9 @@ class Description:
     history: list[dict[str, Any]]
 
 
-def describe(path: Path) -> Description:
-    """The model in this directory."""
-    learner = ContinualLearner.load(path)
+def describe(path: Path, method: str | None = None) -> Description:
+    """The model in this directory; a custom method must be named."""
+    learner = ContinualLearner.load(path, method=method)
     return Description(
         path=str(path),
         recipe=learner.config.recipe,

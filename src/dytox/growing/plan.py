@@ -73,10 +73,12 @@ def make(
     found, state = source.find(folder), state_of(path)
     if state is None:
         learner = begun(found, recipe, method or "dytox", overrides, encoder, frozen)
-    elif any(each is not None for each in (recipe, method, encoder)):
-        raise UserError(f"{path} is a model already: recipe, method and encoder are for a new one.")
+    elif recipe is not None or encoder is not None:
+        raise UserError(f"{path} is a model already: recipe and encoder are for a new one.")
     else:
-        learner = changed(ContinualLearner.load(path), overrides)
+        learner = changed(ContinualLearner.load(path, method=method), overrides)
+        if method not in (None, learner.config.method.name):
+            raise UserError(f"{path} is a model of {learner.config.method.name}: its method cannot change.")
     pictures = source.read(found, learner.size, learner.config.data.resize)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
     fresh = learner.fresh(samples, new, list(map(str, pictures.paths)))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dytox.checking import validate
 from dytox.config import Config, DataConfig
-from dytox.errors import UserError
+from dytox.importing import confirm
 from dytox.methods import registry
 from dytox.runs.model_directory import SavedModel
 
@@ -20,11 +20,7 @@ def config_of(saved: SavedModel, trusted: str | None = None) -> Config:
     about = saved.description
     config = validate(Config, about["config"])
     name = config.method.name
-    if ":" in name and name != trusted:
-        raise UserError(
-            f"it asks to run code from {name}; where you trust that, load it in Python with "
-            f"ContinualLearner.load(path, method={name!r})"
-        )
+    confirm(name, [trusted], where="it", option="--method")
     _check_description(about)
     _check_weights(config, about["structure"], saved.model)
     _check_memory(saved.memory or {}, config.data, len(about["classes"]))

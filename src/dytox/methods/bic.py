@@ -18,7 +18,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import nn
 
-from dytox.config import OptimizerConfig, PhaseConfig, Section
+from dytox.config import OptimizerConfig, PhaseConfig, Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
@@ -57,6 +57,29 @@ class BiC(Method):
     )
     cannot: ClassVar[str] = "do without a memory"
     needs_memory: ClassVar[bool] = True
+    preset: ClassVar[Preset] = Preset(
+        base="resnet",
+        config={  # stage 2, two numbers on a few images
+            "method": {
+                "correction": {
+                    "epochs": 100,
+                    "lr": 0.1,
+                    "lr_reference_batch": None,
+                    "optimizer": {"name": "sgd", "momentum": 0.9, "weight_decay": 0.0},
+                    "schedule": {"name": "step", "milestones": [50, 75]},
+                }
+            }
+        },
+        scales={
+            "demo": {"method": {"correction": {"batch": 64}}},
+            "short": {"method": {"correction": {"batch": 128}}},
+            "paper": {
+                "method": {
+                    "correction": {"batch": 128, "epochs": 200, "schedule": {"milestones": [100, 150]}}
+                }
+            },
+        },
+    )
     Options: ClassVar[type[Section]] = BiCOptions
     options: BiCOptions
     model: ConvNet[BiasCorrected]

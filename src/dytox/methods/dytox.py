@@ -17,7 +17,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from dytox.config import Section
+from dytox.config import Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -55,6 +55,7 @@ class DyToxMethod(Method):
     name: ClassVar[str] = "dytox"
     works_on: ClassVar[str] = "transformer"
     summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
+    preset: ClassVar[Preset] = Preset(tuned={"method": {"distillation_scale": 10.0}})
     Options: ClassVar[type[Section]] = DyToxOptions
     options: DyToxOptions
     model: DyTox

@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 
-from dytox.config import Section
+from dytox.config import Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -47,6 +47,18 @@ class E2E(Method):
     name: ClassVar[str] = "e2e"
     works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "a head a task, each distilled, gradient noise, balanced finetuning"
+    preset: ClassVar[Preset] = Preset(
+        base="resnet",
+        config={
+            "training": {"optimizer": {"weight_decay": 1e-4}},
+            "finetuning": {"lr": 0.01, "optimizer": {"weight_decay": 1e-4}, "schedule": {"name": "step"}},
+        },
+        scales={
+            "demo": {"finetuning": {"epochs": 20, "schedule": {"milestones": [7, 14]}}},
+            "short": {"finetuning": {"epochs": 5, "schedule": {"milestones": [2, 4]}}},
+            "paper": {"finetuning": {"epochs": 30, "schedule": {"milestones": [10, 20]}}},
+        },
+    )
     Options: ClassVar[type[Section]] = E2EOptions
     options: E2EOptions
     model: ConvNet[Classifier]

@@ -18,6 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from dytox.config import Preset
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -42,6 +43,9 @@ class ICaRL(Method):
     summary: ClassVar[str] = "sigmoid distillation of the old classes, nearest mean of exemplars"
     cannot: ClassVar[str] = "do without a memory"
     needs_memory: ClassVar[bool] = True
+    preset: ClassVar[Preset] = Preset(
+        base="resnet", config={"model": {"last_relu": False}, "loss": {"activation": "sigmoid"}}
+    )
     model: ConvNet[Classifier]
 
     def build(self) -> ConvNet[Classifier]:

@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from dytox.config import Section
+from dytox.config import Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.evaluate import features
@@ -52,6 +52,15 @@ class PodNet(Method):
     name: ClassVar[str] = "podnet"
     works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "distils pooled maps of every stage; several proxies a class"
+    preset: ClassVar[Preset] = Preset(
+        base="resnet",
+        config={
+            "model": {"last_relu": False},
+            "training": {"schedule": {"name": "cosine", "warmup_epochs": 0, "milestones": [], "min_lr": 0.0}},
+            "finetuning": {"lr": 0.05},
+        },
+        scales={"paper": {"training": {"epochs": 160}, "finetuning": {"epochs": 20}}},
+    )
     Options: ClassVar[type[Section]] = PodNetOptions
     options: PodNetOptions
     model: ConvNet[ProxyClassifier]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
-from dytox.checking import merge, validate
-from dytox.config import Config, MethodConfig
-from dytox.engine.method import Method
+from dytox import importing
 from dytox.errors import UserError, unknown
+
+if TYPE_CHECKING:  # both are slow to import, and a list of names needs neither
+    from dytox.config import Config
+    from dytox.engine.method import Method
 
 BUILT_IN = {
     "dytox": "dytox.methods.dytox:DyToxMethod",
@@ -34,15 +36,13 @@ def places() -> dict[str, str]:
 
 
 def find(name: str) -> type[Method]:
-    """The method of this name."""
+    """The class of a method, by its name or as `module:Class`."""
+    from dytox.engine.method import Method
+
     place = name if ":" in name else BUILT_IN.get(name) or places().get(name)
     if place is None:
         raise unknown("method", name, places())
-    module_name, _, class_name = place.partition(":")
-    try:
-        method = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"Method {name!r} cannot be loaded from {place}: {error}.") from None
+    method = importing.load(place, f"Method {name!r}")
     if not (isinstance(method, type) and issubclass(method, Method)):
         raise UserError(f"Method {name!r}: {place} is not a dytox.engine.method.Method.")
     return method
@@ -50,6 +50,9 @@ def find(name: str) -> type[Method]:
 
 def complete(config: Config) -> Config:
     """The config with all options of its method, checked."""
+    from dytox.checking import merge, validate
+    from dytox.config import MethodConfig
+
     method = find(config.method.name)
     options = validate(method.Options, config.method.options, "method.")
     if config.memory.size and not method.uses_memory:

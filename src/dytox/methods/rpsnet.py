@@ -19,7 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from dytox.config import Section
+from dytox.config import Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.method import Method
@@ -47,6 +47,23 @@ class RpsNet(Method):
     works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = (
         "a new path of modules every second task, old ones frozen; adds some beyond M = 8"
+    )
+    preset: ClassVar[Preset] = Preset(
+        base="resnet",
+        config={
+            "memory": {"selection": "random"},
+            "training": {
+                "lr": 1e-3,
+                "optimizer": {"name": "adamw", "weight_decay": 0.0},  # without decay, Adam
+                "schedule": {"name": "step", "warmup_epochs": 0, "gamma": 0.5},
+            },
+            "finetuning": {"lr": 1e-4, "optimizer": {"name": "adamw", "weight_decay": 0.0}},
+        },
+        scales={
+            "demo": {"training": {"schedule": {"milestones": [20, 40, 60, 80]}}},
+            "short": {"training": {"schedule": {"milestones": [4, 8, 12, 16]}}},
+            "paper": {"training": {"epochs": 100, "schedule": {"milestones": [20, 40, 60, 80]}}},
+        },
     )
     Options: ClassVar[type[Section]] = RpsNetOptions
     options: RpsNetOptions

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from dytox.config import PhaseConfig, ScheduleConfig, Section
+from dytox.config import PhaseConfig, Preset, ScheduleConfig, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.extractors import ExtractorMethod
@@ -41,6 +41,15 @@ class SimpleDer(ExtractorMethod):
 
     name: ClassVar[str] = "simple_der"
     summary: ClassVar[str] = "Simple-DER-like: as der, distilled, each extractor pruned by a stand-in rule"
+    preset: ClassVar[Preset] = ExtractorMethod.preset.model_copy(
+        update={
+            "scales": {
+                "demo": {"method": {"recovery_epochs": 6}},
+                "short": {"method": {"recovery_epochs": 1}, "finetuning": {"batch": 32}},
+                "paper": {"method": {"recovery_epochs": 10}},
+            }
+        }
+    )
     Options: ClassVar[type[Section]] = SimpleDerOptions
     options: SimpleDerOptions
 

@@ -19,7 +19,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from dytox.config import Section
+from dytox.config import Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -48,6 +48,7 @@ class UCIR(Method):
     name: ClassVar[str] = "ucir"
     works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "cosine head, distillation of the features' direction, margin ranking"
+    preset: ClassVar[Preset] = Preset(base="resnet", config={"model": {"last_relu": False}})
     Options: ClassVar[type[Section]] = UCIROptions
     options: UCIROptions
     model: ConvNet[CosineClassifier]

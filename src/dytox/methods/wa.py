@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 
-from dytox.config import Section
+from dytox.config import Preset, Section
 from dytox.data.loader import Batch
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
@@ -43,6 +43,7 @@ class WA(Method):
     name: ClassVar[str] = "wa"
     works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "distillation, then new rows of the head are scaled to the length of old ones"
+    preset: ClassVar[Preset] = Preset(base="resnet")
     Options: ClassVar[type[Section]] = WAOptions
     options: WAOptions
     model: ConvNet[Classifier]

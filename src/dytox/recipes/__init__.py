@@ -1,40 +1,57 @@
 """Presets: a recipe is a scenario (which classes come when) with a method (how they are learned).
 
-Defaults < the method's preset at the scenario's scale < the scenario < what a method always has < `--set`.
-A scenario with `large: true` has images as large as ImageNet's, one with `tuned: true` takes our own values
-in the place of the paper's: a preset may have such values under the same name.
-A scenario of one's own is a YAML file in the form of those in `scenarios/`, named by its path.
+The config of a run is built from layers; what comes later overrides what came before:
+
+1. the defaults of the schema (`config.py`);
+2. the base of the method, transformer or resnet (`bases/*.yaml`);
+3. the method's own `preset`, on its class;
+4. the variant of the method, if one is named, as dytox-plus (`methods/*.yaml`);
+5. the scenario (`scenarios/*.yaml` or a user's file), after those that it `extends`;
+6. what the method always has, whatever the scenario says (`always`; a method without a memory: size 0);
+7. `--set`, in the order given.
+
+Bases, methods and variants have general values (`config`), then those for the scenario's `scale`, then, where
+the scenario says `large: true` or `tuned: true`, those under that name. `dytox show RECIPE --origin` prints
+which layer each value comes from.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dytox.errors import UserError, unknown
+from dytox.importing import confirm
+from dytox.methods import registry
+from dytox.recipes import reading
+from dytox.recipes.reading import VARIANTS, override
 
-if TYPE_CHECKING:  # the schema and the reader of YAML are slow to import, and a list of names needs neither
-    from dytox.config import Config
+if TYPE_CHECKING:  # the schema is slow to import, and a list of names does not need it
+    from dytox.config import Config, Preset
 
-VARIANTS = ("large", "tuned")
+__all__ = ["Layer", "compose", "layers", "methods", "origins", "override", "paper_name", "scenarios"]
+
+
+class Layer(NamedTuple):
+    """Values of a config, nested as there, and where they come from."""
+
+    name: str
+    values: Mapping[str, Any]
 
 
 def scenarios() -> dict[str, str]:
-    """The scenarios and what each is."""
-    return {name: _about("scenarios", name) for name in _names("scenarios")}
+    """The scenarios of the package, each with its description."""
+    return {name: reading.about("scenarios", name) for name in reading.names("scenarios")}
 
 
 def methods() -> dict[str, str]:
-    """The method presets and what each is."""
-    return {name: _about("methods", name) for name in _names("methods")}
+    """The methods that `compose` knows by name; variants with their description, others with none."""
+    variants = {name: reading.about("methods", name) for name in reading.names("methods")}
+    return dict(sorted({**dict.fromkeys(registry.places(), ""), **variants}.items()))
 
 
 def paper_name(method: str) -> str:
-    """What the paper calls a preset, which `compose` takes too: dytox++ is dytox-plus-plus."""
+    """The name of a variant in the paper, which `compose` accepts too: dytox++ is dytox-plus-plus."""
     return method.replace("-plus", "+")
 
 
@@ -49,104 +66,108 @@ def compose(
     from dytox.checking import merge, validate
     from dytox.config import Config
 
-    scenario = _scenario(recipe)
-    preset = _method_preset(method)
-    base = _read("bases", preset["extends"])
-    scale = scenario["scale"]
-    if str(scale) not in base["scales"]:
-        raise unknown("scale", scale, base["scales"])
-    layers: list[Mapping[str, Any]] = [{"recipe": Path(recipe).stem}]
-    for part in (base, preset):
-        layers += [part.get("config", {}), part.get("scales", {}).get(scale, {})]
-        layers += [part.get(variant, {}) for variant in VARIANTS if scenario.get(variant)]
-    layers += [scenario["config"], preset.get("always", {}), *map(override, overrides), values or {}]
     merged: dict[str, Any] = Config().model_dump()
-    for layer in layers:
-        merged = merge(merged, layer)
+    for layer in layers(recipe, method=method, overrides=overrides, values=values):
+        merged = merge(merged, layer.values)
     return validate(Config, merged)
 
 
-def override(text: str) -> dict[str, Any]:
-    """`a.b=value` as a nested mapping; the value is YAML 1.2, so 5e-4 is a number."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UserError(f"--set {text!r} is not of the form key=value, as in --set training.epochs=50.")
-    try:
-        parsed = _yaml(value) if value.strip() else None
-    except _Unreadable:
-        raise UserError(f"--set {text!r}: the value is not readable as YAML.") from None
-    for part in reversed(key.strip().split(".")):
-        parsed = {part: parsed}
-    return cast(dict[str, Any], parsed)
+def layers(
+    recipe: str,
+    *,
+    method: str = "dytox",
+    overrides: Iterable[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> list[Layer]:
+    """The layers above the schema's defaults, in the order in which `compose` merges them."""
+    chain = reading.scenarios(recipe)
+    switches: dict[str, Any] = {}
+    for _, scenario in chain:
+        switches |= {key: scenario[key] for key in ("scale", *VARIANTS) if key in scenario}
+    name, presets = _presets(method)
+    found = [Layer("recipe", {"recipe": chain[-1][0]}), Layer("--method", {"method": {"name": name}})]
+    for origin, preset in presets:
+        found += _of_preset(origin, preset, switches)
+    _refuse_untuned(chain[-1][0], method, presets, switches)
+    found += [Layer(f"recipe {each}", scenario.get("config", {})) for each, scenario in chain]
+    found += [Layer(f"{origin} (always)", preset.always) for origin, preset in presets]
+    given = [Layer("--set", override(each)) for each in overrides] + [Layer("values", values or {})]
+    _refuse_other_code(recipe, name, found, given)
+    return [layer for layer in found + given if layer.values]
 
 
-def _scenario(recipe: str) -> dict[str, Any]:
-    if recipe in _names("scenarios"):
-        return _read("scenarios", recipe)
-    if recipe.endswith((".yaml", ".yml")):
-        return _read_own(Path(recipe).expanduser())
-    raise unknown("recipe", recipe, _names("scenarios"))
+def origins(found: Iterable[Layer]) -> dict[str, str]:
+    """Which layer each value comes from, by full key; a key that is not there has the schema's default."""
+    from dytox.checking import flat
+
+    known: dict[str, str] = {}
+    for layer in found:
+        for key in flat(layer.values):
+            within = [each for each in known if each.startswith(f"{key}.") or key.startswith(f"{each}.")]
+            for each in within:  # a section that was switched off or on again
+                del known[each]
+            known[key] = layer.name
+    return known
 
 
-def _read_own(path: Path) -> dict[str, Any]:
-    """A scenario from somebody's own file, checked as far as the schema does not do it."""
-    try:
-        content = _yaml(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"The recipe {path} cannot be read: {error.strerror}.") from None
-    except _Unreadable as error:
-        raise UserError(f"The recipe {path} is not readable as YAML{error}.") from None
-    form = "a recipe has the keys scale and config, about, large and tuned if wanted"
-    keys = content if isinstance(content, dict) else {}
-    for key in keys:
-        if key not in ("about", "scale", *VARIANTS, "config"):
-            raise UserError(f"The recipe {path} has the key {key!r}: {form}.")
-    for key in ("scale", "config"):
-        if key not in keys:
-            raise UserError(f"The recipe {path} has no key {key!r}: {form}.")
-    if not isinstance(keys["config"], dict):
-        raise UserError(f"The recipe {path}: config holds keys and values, not {keys['config']!r}.")
-    return keys
+def _presets(method: str) -> tuple[str, list[tuple[str, Preset]]]:
+    """The method's name in a config, and its presets: its base, its class, and its variants."""
+    from dytox.checking import validate
+    from dytox.config import Preset
+
+    name, base, variants = method.replace("+", "-plus"), "", list[tuple[str, Preset]]()  # see paper_name
+    while name in reading.names("methods"):
+        content = dict(reading.preset("methods", name))
+        del content["about"]
+        above = content.pop("extends")
+        variants.insert(0, (f"method {name}", validate(Preset, content)))
+        name, base = above, base or content.get("base", "")
+    own = registry.find(name)
+    base = base or own.preset.base
+    if base not in reading.names("bases"):
+        raise unknown(f"base of the method {name}", base, reading.names("bases"))
+    first = (f"base {base}", validate(Preset, reading.preset("bases", base)))
+    return name, [first, (f"method {name}", own.defaults()), *variants]
 
 
-def _method_preset(name: str) -> dict[str, Any]:
-    name = name.replace("+", "-plus")  # see paper_name
-    if name in _names("methods"):
-        return _read("methods", name)
-    return {"extends": "transformer", "config": {"method": {"name": name}}}  # of another package
+def _of_preset(origin: str, preset: Preset, switches: Mapping[str, Any]) -> Iterator[Layer]:
+    """The general values of a preset, those of the scale, and those of the switches that are on."""
+    scale = switches["scale"]
+    if preset.scales and origin.startswith("base") and str(scale) not in preset.scales:
+        raise unknown("scale", scale, preset.scales)
+    yield Layer(origin, preset.config)
+    yield Layer(f"{origin} (scale {scale})", preset.scales.get(scale, {}))
+    for switch in VARIANTS:
+        if switches.get(switch):
+            yield Layer(f"{origin} ({switch})", getattr(preset, switch))
 
 
-@cache
-def _names(kind: str) -> list[str]:
-    folder = files(__package__).joinpath(kind)
-    return sorted(each.name.removesuffix(".yaml") for each in folder.iterdir() if each.name.endswith(".yaml"))
+def _refuse_untuned(
+    recipe: str, method: str, presets: list[tuple[str, Preset]], switches: Mapping[str, Any]
+) -> None:
+    if switches.get("tuned") and not any(preset.tuned for _, preset in presets):
+        other = recipe.replace("-tuned", "-short")
+        instead = other if other in reading.names("scenarios") else "a recipe without `tuned: true`"
+        raise UserError(
+            f"The recipe {recipe} asks for tuned values, and the method {method} has none: take {instead}."
+        )
 
 
-@cache
-def _read(kind: str, name: str) -> dict[str, Any]:
-    return cast(dict[str, Any], _yaml(_text(kind, name)))
-
-
-def _about(kind: str, name: str) -> str:
-    """What stands in the first line: a list of all need not read all, which takes longer than a list may."""
-    text = _text(kind, name).partition("\n")[0].removeprefix("about: ")
-    return str(json.loads(text)) if text.startswith('"') else text
-
-
-def _text(kind: str, name: str) -> str:
-    return files(__package__).joinpath(kind, f"{name}.yaml").read_text(encoding="utf-8")
-
-
-class _Unreadable(Exception):
-    """Text that is not YAML; as text, where."""
-
-
-def _yaml(text: str | bytes) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        return YAML(typ="safe", pure=True).load(text)  # YAML 1.2
-    except (YAMLError, ValueError) as error:  # ValueError: a date that is none
-        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        raise _Unreadable(f" in line {mark.line + 1}" if mark else "") from None
+def _refuse_other_code(recipe: str, name: str, found: list[Layer], given: list[Layer]) -> None:
+    """The method is chosen by `--method` alone, and only the user names code to load a dataset with."""
+    for layer in found + given:
+        section = layer.values.get("method")
+        other = section.get("name", name) if isinstance(section, Mapping) else name
+        if other != name:
+            raise UserError(
+                f"{layer.name} sets method.name to {other!r}: choose a method with --method, which brings "
+                "its presets too."
+            )
+    chosen = {"found": None, "given": None}
+    for kind, several in (("found", found), ("given", given)):
+        for layer in several:
+            section = layer.values.get("data")
+            if isinstance(section, Mapping) and isinstance(section.get("dataset"), str):
+                chosen[kind] = section["dataset"]
+    if chosen["given"] is None and chosen["found"] is not None:
+        confirm(chosen["found"], (), where=f"The recipe {recipe}", option="--dataset")
