@@ -64,7 +64,9 @@ def test_what_cannot_be_found_is_named(elsewhere, name, message):
 def test_an_entry_point_does_not_hide_a_method_of_the_package(monkeypatch):
     point = types.SimpleNamespace
     points = [point(name="dytox", value="elsewhere:Mine"), point(name="mine", value="elsewhere:Mine")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "dytox.methods" else [])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: points if group == "dytox.methods" else []
+    )
     places = registry.places()
     assert places["mine"] == "elsewhere:Mine"
     assert places["dytox"] == registry.BUILT_IN["dytox"]

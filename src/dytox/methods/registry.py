@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from dytox import importing
@@ -31,7 +30,10 @@ BUILT_IN = {
 
 def places() -> dict[str, str]:
     """Where each method is defined: name -> `module:Class`."""
-    found = {each.name: each.value for each in entry_points(group="dytox.methods")}
+    import importlib.metadata  # slow to import
+
+    points = importlib.metadata.entry_points(group="dytox.methods")
+    found = {each.name: each.value for each in points}
     return {**found, **BUILT_IN}
 
 

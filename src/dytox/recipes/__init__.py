@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dytox import upgrade
 from dytox.errors import UserError, unknown
 from dytox.importing import confirm
 from dytox.methods import registry
@@ -91,7 +92,9 @@ def layers(
     _refuse_untuned(chain[-1][0], method, presets, switches)
     found += [Layer(f"recipe {each}", scenario.get("config", {})) for each, scenario in chain]
     found += [Layer(f"{origin} (always)", preset.always) for origin, preset in presets]
-    given = [Layer("--set", override(each)) for each in overrides] + [Layer("values", values or {})]
+    given = [Layer("--set", override(each)) for each in overrides] + [
+        Layer("values", upgrade.keys(values or {}))
+    ]
     _refuse_other_code(recipe, name, found, given)
     return [layer for layer in found + given if layer.values]
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
+from dytox import upgrade
 from dytox.errors import UserError, unknown
 
 VARIANTS = ("large", "tuned")  # switches of a scenario, and the names of what presets have for them
@@ -67,7 +68,7 @@ def override(text: str) -> dict[str, Any]:
         raise UserError(f"--set {text!r}: the value is not readable as YAML.") from None
     for part in reversed(key.strip().split(".")):
         parsed = {part: parsed}
-    return cast(dict[str, Any], parsed)
+    return upgrade.keys(cast(dict[str, Any], parsed))
 
 
 def _scenario(named: Path | str) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _checked(path: Path, content: Any) -> dict[str, Any]:
     for key in VARIANTS:
         if not isinstance(keys.get(key, False), bool):
             raise UserError(f"The recipe {path}: {key} is true or false, not {keys[key]!r}.")
-    return keys
+    return {**keys, "config": upgrade.keys(keys.get("config", {}))}
 
 
 def _text(kind: str, name: str) -> str:
