@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dytox.cli.options import MethodOption, RecipeArgument, SetOption
-from dytox.cli.output import console
+from dytox.cli.output import console, safe
 
 
 def recipes() -> None:
@@ -53,7 +53,7 @@ def show(recipe: RecipeArgument, method: MethodOption = "dytox", overrides: SetO
 
     config = complete(compose(recipe, method=method, overrides=overrides or []))
     loader(config.data)  # refuses what is none
-    typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
+    typer.echo(safe(to_yaml(config.model_dump()).decode()), nl=False)
     memory = config.memory
     kept = f"{memory.size} in all" + (f", at most {memory.per_class} a class" if memory.per_class else "")
     kept = f"{kept}, selected by {memory.selection}" if memory.size else "none"

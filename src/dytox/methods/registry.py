@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 
 from dytox.checking import merge, validate
 from dytox.config import Config, MethodConfig
@@ -40,12 +45,27 @@ def find(name: str) -> type[Method]:
         raise unknown("method", name, places())
     module_name, _, class_name = place.partition(":")
     try:
-        method = getattr(importlib.import_module(module_name), class_name)
+        method = getattr(_module(module_name), class_name)
     except (ImportError, AttributeError) as error:
         raise UserError(f"Method {name!r} cannot be loaded from {place}: {error}.") from None
     if not (isinstance(method, type) and issubclass(method, Method)):
         raise UserError(f"Method {name!r}: {place} is not a dytox.engine.method.Method.")
     return method
+
+
+def _module(name: str) -> ModuleType:
+    """Import a module; it may also be a file or package of the current folder, which is not on the path."""
+    top = name.partition(".")[0]
+    if top not in sys.modules and find_spec(top) is None:
+        spec = PathFinder.find_spec(top, [os.getcwd()])
+        if spec is not None and spec.loader is not None:
+            sys.modules[top] = module_from_spec(spec)
+            try:
+                spec.loader.exec_module(sys.modules[top])
+            except BaseException:
+                del sys.modules[top]
+                raise
+    return importlib.import_module(name)
 
 
 def complete(config: Config) -> Config:
