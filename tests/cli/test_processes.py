@@ -109,7 +109,7 @@ def test_an_error_is_said_once(tmp_path):
 
 def test_a_worker_leaves_at_once_when_its_command_has_ended():
     code = "import atexit, os, sys; atexit.register(os._exit, 9); sys.argv[1:] = ['--version']\n"
-    code += "import dytox.__main__"
+    code += "from dytox.__main__ import main; main()"
     for environment, expected in (({"TORCHELASTIC_RUN_ID": "a"}, 0), ({}, 9)):
         found = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}

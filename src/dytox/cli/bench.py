@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dytox.cli.options import FIRST, MEASURE, JsonOption, beginning
-from dytox.cli.output import console, say
+from dytox.cli.output import console, say, to_json
 from dytox.cli.speed import show
 from dytox.errors import UserError, unknown
 
@@ -85,7 +84,7 @@ def bench(
         if name in wanted:
             found[name] = measure()
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(to_json(found, indent=2))
     else:
         show(found)
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dytox.cli.options import FORM, DatasetOption, MethodOption, RecipeArgument, SetOption, changed
-from dytox.cli.output import console
+from dytox.cli.output import console, safe
 
 if TYPE_CHECKING:
     from dytox.config import Config
@@ -71,7 +71,7 @@ def show(
     if origin:
         _show_origins(config, recipes.origins(recipes.layers(recipe, method=method, overrides=changes)))
         return
-    typer.echo(to_yaml(config.model_dump()).decode(), nl=False)
+    typer.echo(safe(to_yaml(config.model_dump()).decode()), nl=False)
     memory = config.memory
     kept = f"{memory.size} in all" + (f", at most {memory.per_class} a class" if memory.per_class else "")
     kept = f"{kept}, selected by {memory.selection}" if memory.size else "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dytox.cli.options import JsonOption
-from dytox.cli.output import console, say, table
+from dytox.cli.output import console, say, table, to_json
 
 if TYPE_CHECKING:
     from dytox.installation import Finding
@@ -29,7 +28,7 @@ def doctor(as_json: JsonOption = False) -> None:
     found = examine()
     healthy = all(each.good or not each.needed for each in found)
     if as_json:
-        typer.echo(json.dumps({"healthy": healthy, "findings": [asdict(each) for each in found]}, indent=2))
+        typer.echo(to_json({"healthy": healthy, "findings": [asdict(each) for each in found]}, indent=2))
     else:
         _show(console(), found)
         verdict = "All that dytox needs is here." if healthy else "Something that dytox needs is missing."

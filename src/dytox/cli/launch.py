@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,7 +18,10 @@ from dytox.machine import cores
 
 ENDED = -signal.SIGTERM  # the exit code of those that the agent ends when another has failed
 AGAIN = "the same command goes on"
-LAUNCHED = "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started
+LAUNCHED = (
+    "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started: the number of its process
+)
+GRACE = 10.0  # seconds in which a process whose parent has died may stop by itself
 
 
 def is_worker() -> bool:
@@ -30,14 +34,32 @@ def is_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
-def hand_over(error: UserError) -> bool:
-    """Leaves an error to the process that started this one, if that was `launch`, which says it once."""
+def hand_over(error: Exception, sentence: str) -> bool:
+    """Leave it to `launch` to report an error, once for all processes; False if it did not start this one."""
     if not is_worker() or LAUNCHED not in os.environ:
         return False
-    lost = isinstance(error, Lost)  # then whoever is gone has the reason
-    content = json.dumps({"message": str(error), "timestamp": int(time.time()), "lost": lost})
+    lost = isinstance(error, Lost)  # then the process that is gone has the reason
+    content = json.dumps({"message": sentence, "timestamp": int(time.time()), "lost": lost})
     Path(os.environ["TORCHELASTIC_ERROR_FILE"]).write_text(content, encoding="utf-8")
     return True
+
+
+def end_with_parent() -> None:
+    """Let this process end soon after the process that started it, even if that one was killed.
+
+    For processes of torchrun alone: nobody else would end them, and they would wait for each other.
+    """
+    if is_worker():
+        parent = int(os.environ.get(LAUNCHED) or os.getppid())
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)  # a run writes a checkpoint, if the other processes still take part
+    time.sleep(GRACE)
+    os._exit(1)
 
 
 def leave(code: str | int | None) -> NoReturn:
@@ -65,7 +87,7 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: 
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    os.environ[LAUNCHED] = "1"
+    os.environ[LAUNCHED] = str(os.getpid())
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
     config = LaunchConfig(
         min_nodes=1,
@@ -78,9 +100,9 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: 
         run_id="dytox",
     )
     logging.disable(logging.ERROR)  # the agent's; the workers speak for themselves
-    command = ["-m", "dytox", *arguments]
+    program = str(Path(__file__).parents[1] / "__main__.py")  # `-m` would put the current folder on the path
     try:
-        elastic_launch(config, sys.executable)(*command)
+        elastic_launch(config, sys.executable)(program, *arguments)
     except SignalException:
         sys.exit(130)
     except ChildFailedError as error:

@@ -1,10 +1,15 @@
-"""`dytox`: the commands, and what becomes of an error. Torch is imported only by commands that use it."""
+"""The commands of `dytox`, and how errors are reported. Only commands that use torch import it."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import sys
+import traceback
 from collections.abc import Callable
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
@@ -24,8 +29,11 @@ from dytox.cli import (
     tune,
 )
 from dytox.cli.flags import Command, Commands
-from dytox.cli.output import console, say
+from dytox.cli.output import console, lost_output, open_streams, safe, say
 from dytox.errors import UserError
+
+USAGE_ERROR: Any = typer.BadParameter.__base__  # click's, which newer versions of typer carry inside
+_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 
 app = typer.Typer(
     name="dytox",
@@ -87,13 +95,99 @@ def main(
 
 
 def run() -> None:
-    """The program: 0 done, 2 something the user can mend, 3 some inputs skipped, 130 after Ctrl-C."""
-    sys.path.append("")  # the current folder, where somebody's own `--method module:Class` may lie
+    """Run the command line and leave with its exit code.
+
+    0: done; 1: a bug; 2: something the user can mend; 3: some inputs were skipped; 130: Ctrl-C.
+    """
+    open_streams()
+    launch.end_with_parent()
     try:
-        app(prog_name="dytox")
-    except UserError as error:
-        if not launch.hand_over(error):
-            say(console(stderr=True), f"Error: {error}", style="red")
-        launch.leave(2)
-    except SystemExit as end:  # how typer ends a command
-        launch.leave(end.code)
+        code = _perform()
+    except SystemExit as end:  # a command or the completion of the shell has left by itself
+        code = end.code
+    except KeyboardInterrupt:
+        code = 130
+    lost = lost_output()
+    if lost is not None:
+        code = code or _report_lost(lost)
+    launch.leave(code)
+
+
+def _perform() -> str | int | None:
+    """Run the command and give its exit code; errors have been reported."""
+    try:
+        return app(prog_name="dytox", standalone_mode=False)
+    except USAGE_ERROR as error:
+        from typer.rich_utils import rich_format_error
+
+        error.message = safe(error.message)
+        rich_format_error(error)
+        return int(error.exit_code)
+    except typer.Abort:
+        return 130
+    except Exception as error:
+        lost = lost_output()
+        if lost is not None:
+            return _report_lost(lost)
+        sentence = explain(error)
+        if sentence is None:
+            _report_bug(error)
+            return 1
+        if not launch.hand_over(error, sentence):
+            _say_error(sentence)
+        return 2
+
+
+def explain(error: Exception) -> str | None:
+    """One sentence about an error that the user or the system caused; None for a bug."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError):
+        return _explain_system(error)
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return f"The name {error.object!r:.200} is not valid UTF-8: rename it."
+    if isinstance(error, RecursionError):
+        return "An input is nested too deeply to be read: check the files that the command names."
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))
+    ):
+        return "The memory of this machine does not suffice: choose smaller images, batches or models."
+    return None
+
+
+def _explain_system(error: OSError) -> str:
+    reason, name = error.strerror or str(error) or type(error).__name__, error.filename
+    where = (
+        "Standard output or a file"
+        if name is None
+        else os.fsdecode(name)
+        if isinstance(name, bytes)
+        else name
+    )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}: the disk is full, free some space and start again."
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{where}: too many files are open, allow more with `ulimit -n`."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{where}: {reason}, allow it, or choose another place."
+    return f"{where}: {reason}, check the name."
+
+
+def _report_lost(error: OSError) -> int:
+    if error.errno != errno.EPIPE:  # whoever read the pipe has closed it, and knows
+        _say_error(f"Standard output cannot be written ({error.strerror}), so the result is lost.")
+        return 2
+    return 1
+
+
+def _report_bug(error: Exception) -> None:
+    text = "".join(traceback.format_exception(error))
+    with suppress(OSError):
+        sys.stderr.write(safe(text))
+        sys.stderr.flush()
+    _say_error("This is a bug in dytox: please report it with the lines above and the command.")
+
+
+def _say_error(sentence: str) -> None:
+    with suppress(OSError):  # standard error may be closed or full too; the exit code says it
+        say(console(stderr=True), f"Error: {sentence}", style="red")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument, TrustedMethodOption
-from dytox.cli.output import console, listed, say, table, volume
+from dytox.cli.output import console, listed, say, table, to_json, volume
 from dytox.report.text import plural
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMetho
 
     found = describe(model, method)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        typer.echo(to_json(asdict(found), indent=2))
     else:
         _show(console(), found)
 

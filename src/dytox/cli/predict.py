@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dytox.cli.options import ANSWER, FORM, JsonOption, ModelArgument, TrustedMethodOption
-from dytox.cli.output import console, finish, say, table
+from dytox.cli.output import console, finish, say, table, to_json
 from dytox.errors import UserError
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _write_json(found: Iterator[Prediction], _: int) -> None:
     """An array, written as it is found."""
     separator = "[\n"
     for each in found:
-        sys.stdout.write(f"{separator}  {json.dumps(each.to_json(), ensure_ascii=False)}")
+        sys.stdout.write(f"{separator}  {to_json(each.to_json())}")
         separator = ",\n"
     sys.stdout.write("\n]\n")
 
@@ -163,7 +162,7 @@ def evaluate(
 
     found, skipped = evaluated(ContinualLearner.load(model, method=method), folder)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        typer.echo(to_json(asdict(found), indent=2))
     else:
         _show(console(), found)
     finish(skipped)
