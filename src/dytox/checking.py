@@ -1,4 +1,4 @@
-"""Values against the schema: merged or flattened section by section; what is wrong, in one sentence."""
+"""Validating values against the schema, with one sentence per error; merging and comparing nested values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnySection = TypeVar("AnySection", bound=BaseModel)
 
 
 def validate(schema: type[AnySection], values: Mapping[str, Any], prefix: str = "") -> AnySection:
-    """`values` as a `schema`; what is wrong becomes one sentence with the key's full name."""
+    """Validate `values` by `schema`; an error is one sentence with the full name of the key."""
     try:
         return schema.model_validate(dict(values))
     except ValidationError as error:
@@ -29,12 +29,14 @@ def _explain(schema: type[BaseModel], error: ValidationError, prefix: str) -> Us
     key = prefix + ".".join(path)
     if first["type"] == "extra_forbidden":
         return _unknown_key(key, path[-1], list(section.model_fields))
-    if first["type"] == "value_error":  # the message has the keys' full names
+    if first["type"] == "value_error":  # the message names the keys in full
         return UserError(f"Impossible config: {first['ctx']['error']}.")
     if first["type"] == "model_type":
         within = ", ".join(section.model_fields)
         return UserError(f"Config key {key} is a section with the keys {within}, not {first['input']!r}.")
-    here = [each for each in errors if _follow(schema, each["loc"])[1] == path]  # each type it might have
+    here = [
+        each for each in errors if _follow(schema, each["loc"])[1] == path
+    ]  # one error for each type that the key may have
     wanted = dict.fromkeys(each["msg"].split(" should ")[-1].split(" after ")[0] for each in here)
     what = " or ".join(wanted).replace(" or be ", " or ")
     value = here[-1]["input"]
@@ -55,7 +57,7 @@ def _unknown_key(key: str, name: str, known: list[str]) -> UserError:
 
 
 def _follow(schema: type[BaseModel], place: Sequence[str | int]) -> tuple[type[BaseModel], list[str]]:
-    """The section of an error and the names of the keys that lead to it, without positions in a list."""
+    """The section in which an error is, and the keys that lead to it, without positions in lists."""
     path: list[str] = []
     for name in map(str, place):
         path.append(name)
@@ -69,7 +71,7 @@ def _follow(schema: type[BaseModel], place: Sequence[str | int]) -> tuple[type[B
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `over`, section by section."""
+    """`base` overridden by `over`, section by section."""
     merged = dict(base)
     for key, value in over.items():
         mine = merged.get(key)
@@ -80,7 +82,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Every value of nested sections under its full key, as in {"training.epochs": 100}."""
+    """The values of nested sections by their full keys, as in {"training.epochs": 100}."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         full = prefix + key
@@ -89,7 +91,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differing(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Both values under each full key where they differ; None where one has no such key."""
+    """The pairs of values that differ, by full key; None stands for a key that one side does not have."""
     here, there = flat(mine), flat(theirs)
     pairs = {key: (here.get(key), there.get(key)) for key in {**here, **there}}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}

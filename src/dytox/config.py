@@ -1,7 +1,7 @@
-"""The schema of a run: every hyperparameter, typed and frozen, with its meaning beside it.
+"""The schema of a run: every hyperparameter, typed and frozen, with its meaning in a comment.
 
-Unknown keys, wrong types and impossible combinations are refused with the key's full name. What one method
-alone understands stands under `method:` and is checked by that method's own `Options`.
+Unknown keys, wrong types and impossible combinations are refused with the full name of the key. The options
+of a method stand under `method:` and are checked by the `Options` of that method.
 The defaults are the paper's, for CIFAR-100.
 """
 
@@ -13,26 +13,32 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Section(BaseModel):
-    """A part of the config: strict, frozen, no unknown keys, no number that is none."""
+    """A part of the config: strict, frozen; rejects unknown keys, NaN and infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class DataConfig(Section):
-    """Which images, and how they reach the network."""
+    """Which images there are, and how they are prepared for the network."""
 
     dataset: str = (
         "digits"  # digits | cifar100 | imagenet… | folder | hf:NAME | huggingface | module:function
     )
     root: str | None = None  # the folder that holds the data (--data)
     image_size: int | None = Field(None, gt=0, le=4096)  # side in pixels; null: the dataset's own
-    resize: int | None = Field(None, gt=0, le=8192)  # of the short side, before the centre crop; null: none
-    on_demand: bool | None = None  # decode images when they are needed; null: ImageNet and Hugging Face's
-    label: str | None = None  # the column that says the class, where a table has several
-    test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where the dataset has no test set
+    resize: int | None = Field(
+        None, gt=0, le=8192
+    )  # the short side, before the centre crop; null: no resizing
+    on_demand: bool | None = None  # decode images when needed; null: for ImageNet and Hugging Face
+    label: str | None = None  # the column with the class, if a table has several
+    test_share: float = Field(0.2, gt=0, lt=1)  # of each class, if the dataset has no test set
     validation_share: float = Field(0.0, ge=0, lt=1)  # > 0: this share of the training set is the test set
-    mean: list[float] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)  # of each colour, from 0 to 1
-    std: list[Annotated[float, Field(gt=0)]] = Field([0.5, 0.5, 0.5], min_length=3, max_length=3)  # likewise
+    mean: list[float] = Field(
+        [0.5, 0.5, 0.5], min_length=3, max_length=3
+    )  # of red, green and blue, from 0 to 1
+    std: list[Annotated[float, Field(gt=0)]] = Field(
+        [0.5, 0.5, 0.5], min_length=3, max_length=3
+    )  # likewise, above 0
 
     @model_validator(mode="after")
     def _crop_within(self) -> DataConfig:
@@ -43,10 +49,10 @@ class DataConfig(Section):
 
 
 class ScenarioConfig(Section):
-    """Which classes come when."""
+    """Which classes belong to which task."""
 
     order: int | list[int] | Literal["natural"] = "natural"  # a number: the published order, else a shuffle
-    classes: int | None = Field(None, gt=1)  # only the first so many of the order; null: all
+    classes: int | None = Field(None, gt=1)  # use only the first classes of the order; null: all
     first: int | None = Field(None, gt=0)  # classes of the first task; null: `increment`
     increment: int = Field(10, gt=0)  # classes of each later task; the last takes what is left
     increments: list[int] | None = None  # the classes of every task, instead of first and increment
@@ -56,30 +62,32 @@ class ScenarioConfig(Section):
 class MemoryConfig(Section):
     """How many exemplars are kept for rehearsal, and which."""
 
-    size: int = Field(2000, ge=0)  # in all, shared by the classes seen; 0: no memory
-    per_class: int | None = Field(None, gt=0)  # at most so many of each class, however few are seen
-    selection: Literal["herding", "closest", "furthest", "random"] = "herding"  # which images are kept
-    shares: int = Field(1, gt=0)  # > 1: so many sets, each selected with its own augmentation (the erratum)
-    budget: Literal["split", "each"] = "split"  # whether the shares split the size, or have it each
+    size: int = Field(2000, ge=0)  # exemplars in all, divided among the classes seen; 0: no memory
+    per_class: int | None = Field(None, gt=0)  # at most this many exemplars of each class
+    selection: Literal["herding", "closest", "furthest", "random"] = "herding"  # how exemplars are chosen
+    shares: int = Field(1, gt=0)  # > 1: this many sets, each selected with its own augmentation (the erratum)
+    budget: Literal["split", "each"] = "split"  # whether the shares divide the size, or have it each
 
 
 class RandAugmentConfig(Section):
-    """RandAugment: so many operations an image, drawn with replacement."""
+    """RandAugment: operations on each image, drawn with replacement."""
 
-    operations: int = Field(2, gt=0)  # an image
+    operations: int = Field(2, gt=0)  # drawn for each image
     magnitude: float = Field(9.0, ge=0, le=10)  # how strong they are
     magnitude_std: float = Field(0.5, ge=0)  # of the magnitude, drawn for each operation
-    probability: float = Field(0.5, gt=0, le=1)  # with which each drawn operation is applied
+    probability: float = Field(0.5, gt=0, le=1)  # that a drawn operation is applied
 
 
 class AugmentConfig(Section):
-    """How training images are varied, each on its own."""
+    """The augmentation of training images, drawn for each image."""
 
-    pad: int = Field(4, ge=0)  # random crop after padding by so many pixels; 0: none
-    resized_crop: list[float] | None = Field(None, min_length=2, max_length=2)  # area range; then no pad
+    pad: int = Field(4, ge=0)  # random crop after padding by this many pixels; 0: no crop
+    resized_crop: list[float] | None = Field(
+        None, min_length=2, max_length=2
+    )  # range of the area; replaces pad
     flip: float = Field(0.5, ge=0, le=1)  # probability of a horizontal flip
-    brightness: float = Field(0.0, ge=0, le=1)  # levels times a factor up to so far from 1
-    randaugment: RandAugmentConfig | None = RandAugmentConfig()  # null: none
+    brightness: float = Field(0.0, ge=0, le=1)  # pixels times a factor at most this far from 1
+    randaugment: RandAugmentConfig | None = RandAugmentConfig()  # null: no RandAugment
     mixup: float = Field(0.0, ge=0)  # alpha of Beta(alpha, alpha); 0: no MixUp
 
 
@@ -119,7 +127,9 @@ class LossConfig(Section):
     """The classification loss."""
 
     activation: Literal["sigmoid", "softmax"] = "sigmoid"  # binary cross-entropy, or cross-entropy
-    label_smoothing: float = Field(0.0, ge=0, lt=1)  # the share that is spread over all classes seen
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1
+    )  # share of the target that is spread over all classes seen
 
 
 class OptimizerConfig(Section):
@@ -170,21 +180,21 @@ class SamConfig(Section):
     rho: float = Field(0.0, ge=0)  # 0: off
     adaptive: bool = True  # ASAM
     skip_first: bool = True  # not in the first task
-    phases: list[str] = ["train"]  # in which phases
-    every: int = Field(1, gt=0)  # > 1: LookSAM, the perturbation is computed every so many steps
-    reuse: float = Field(0.7, ge=0)  # LookSAM's α, the weight of what was found, at the steps between
+    phases: list[str] = ["train"]  # the phases in which it is used
+    every: int = Field(1, gt=0)  # > 1: LookSAM, which computes the perturbation every so many steps
+    reuse: float = Field(0.7, ge=0)  # LookSAM's α, the weight of the last perturbation at the steps between
 
 
 class MethodConfig(BaseModel):
-    """The method's name and its own options, which the method checks."""
+    """The name of the method and its options, which are checked by the method."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
-    name: str = "dytox"  # see `dytox methods`, or package.module:Class
+    name: str = "dytox"  # see `dytox methods`; your own: module:Class
 
     @property
     def options(self) -> dict[str, Any]:
-        """Everything but the name."""
+        """The options of the method: everything but its name."""
         return dict(self.model_extra or {})
 
 
@@ -200,24 +210,26 @@ class Preset(Section):
 
 
 class RuntimeConfig(Section):
-    """Where and how it is computed; but for the precision, no effect on what is computed."""
+    """Where and how the run is computed; only the precision changes the result."""
 
     device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
     precision: Literal["fp64", "fp32", "bf16", "fp16"] = "fp32"  # bf16, fp16: mixed, the weights stay fp32
     compile: bool = False  # torch.compile, for the parts of the model that do not grow
-    deterministic: bool = False  # torch's deterministic algorithms, where a GPU has others
-    threads: int | None = Field(None, gt=0)  # null: torch's choice
-    workers: int = Field(0, ge=0, le=256)  # processes that decode images, for each process that learns
-    evaluation_batch: int | None = Field(None, gt=0)  # where nothing is learned; null: by device and memory
-    checkpoint_epochs: int = Field(1, gt=0)  # a checkpoint every so many epochs, and after every phase
+    deterministic: bool = False  # deterministic algorithms on a GPU
+    threads: int | None = Field(None, gt=0)  # of torch; null: torch's own choice
+    workers: int = Field(0, ge=0, le=256)  # decoding processes for each training process
+    evaluation_batch: int | None = Field(
+        None, gt=0
+    )  # batch for evaluation; null: chosen by device and memory
+    checkpoint_epochs: int = Field(1, gt=0)  # epochs between checkpoints; there is one after every phase too
     report: bool = True  # report.html after every task, plots/ at the end
-    loggers: list[Literal["tensorboard", "wandb"]] = []  # who else gets what log.jsonl gets
+    loggers: list[Literal["tensorboard", "wandb"]] = []  # which also receive what log.jsonl does
 
 
 class Config(Section):
-    """A whole run, resolved."""
+    """The whole config of a run."""
 
-    recipe: str = "custom"  # what it was composed from
+    recipe: str = "custom"  # the recipe that it was composed from
     seed: int = Field(0, ge=0)  # of every random draw
     data: DataConfig = DataConfig()
     scenario: ScenarioConfig = ScenarioConfig()
@@ -234,7 +246,7 @@ class Config(Section):
     runtime: RuntimeConfig = RuntimeConfig()
 
     def decisive(self) -> dict[str, Any]:
-        """What decides the result: not where the data lie, and of the runtime the precision alone."""
+        """The values that decide the result: not the place of the data; of the runtime, the precision."""
         values = self.model_dump(exclude={"data": {"root"}, "runtime": True})
         return {**values, "runtime": {"precision": self.runtime.precision}}
 
@@ -259,6 +271,6 @@ class Config(Section):
             and not 0 < self.augment.resized_crop[0] <= self.augment.resized_crop[1] <= 1
         ):
             raise ValueError(
-                f"augment.resized_crop {self.augment.resized_crop}: two shares of the area, rising"
+                f"augment.resized_crop {self.augment.resized_crop}: it must be two rising shares of the area"
             )
         return self

@@ -10,7 +10,7 @@ BACKEND = "inductor"
 
 
 def compile_parts(method: Method) -> None:
-    """Compiles those of the model and of its teacher, each once; the number of tasks is a dynamic size."""
+    """Compile these parts of the model and its teacher, each once; the number of tasks is a dynamic size."""
     for model in (method.model, method.teacher):
         for part in [] if model is None else model.constant_parts():
             if not is_compiled(part):
@@ -18,5 +18,5 @@ def compile_parts(method: Method) -> None:
 
 
 def is_compiled(part: nn.Module) -> bool:
-    """Whether its calls go through compiled code; a copy's do not."""
+    """Whether calls of this module run compiled code; those of a copy of it do not."""
     return part._compiled_call_impl is not None

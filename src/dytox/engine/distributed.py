@@ -1,4 +1,4 @@
-"""The processes of a run: who does what, and how they agree. The result does not depend on their number.
+"""The processes of a run, and how they communicate. The result does not depend on their number.
 
 Figures (counts, flags, metrics) travel as CPU tensors over gloo, so that no step waits for a GPU; gradients
 are averaged by DistributedDataParallel, over gloo or nccl.
@@ -22,19 +22,19 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 from dytox.errors import Lost
 
 TIMEOUT = timedelta(minutes=30)
-LOST = ("gloo", "nccl", "connection", "peer")  # in the message, where another process is gone
+LOST = ("gloo", "nccl", "connection", "peer")  # words in the errors of torch when another process has died
 
 
 @dataclass(frozen=True)
 class World:
-    """One process of `size`; the default is a run of one process."""
+    """Process `rank` of `size`; by default the only one."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def main(self) -> bool:
-        """Whether this process writes files and talks to people."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def rows(self, count: int) -> slice:
@@ -44,24 +44,24 @@ class World:
         return slice(2 * first, min(2 * last, count))
 
     def share(self, count: int, rank: int | None = None) -> slice:
-        """This process's part of so many images to look at."""
+        """The part of `count` images that a process (by default this one) evaluates."""
         rank = self.rank if rank is None else rank
         return slice(count * rank // self.size, count * (rank + 1) // self.size)
 
     def total(self, values: Sequence[float]) -> list[float]:
-        """The sums over all processes."""
+        """The sum of each value over all processes."""
         return self._reduced(values, dist.ReduceOp.SUM)
 
     def least(self, value: float) -> float:
-        """The smallest over all processes."""
+        """The smallest value over all processes."""
         return self._reduced([value], dist.ReduceOp.MIN)[0]
 
     def any(self, flag: bool) -> bool:
-        """Whether it is so in any process."""
+        """Whether the flag is set in any process."""
         return self.total([float(flag)])[0] > 0
 
     def gather(self, part: Tensor, count: int) -> Tensor:
-        """The parts of all processes, by `share`, put together: (count, …) on the CPU of each."""
+        """Concatenate the parts of all processes, divided as by `share`: (count, …), on the CPU, in each."""
         if self.size == 1:
             return part
         shares = [self.share(count, rank) for rank in range(self.size)]
@@ -73,13 +73,13 @@ class World:
         return torch.cat([each[:size] for each, size in zip(parts, sizes, strict=True)])
 
     def from_main(self, tensor: Tensor) -> Tensor:
-        """What the main process has, for all; the others give a tensor of the same shape."""
+        """The tensor of the main process, in every process; the others give one of the same shape."""
         if self.size > 1:
             dist.broadcast(tensor, src=0)
         return tensor
 
     def agree(self, text: str) -> str:
-        """The main process's text, for all."""
+        """The text of the main process, in every process."""
         if self.size == 1:
             return text
         data = torch.zeros(4096, dtype=torch.uint8)
@@ -88,12 +88,12 @@ class World:
         return bytes(self.from_main(data).tolist()).rstrip(b"\0").decode()
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have called this."""
         if self.size > 1:
             dist.barrier()
 
     def parallel(self, module: nn.Module) -> Callable[..., Any]:
-        """The module's forward pass, whose gradients are averaged over the processes."""
+        """The forward pass of a module, whose gradients are averaged over the processes."""
         if self.size == 1:
             return module
         from torch.nn.parallel import DistributedDataParallel  # slow to import
@@ -112,7 +112,7 @@ class World:
 
 @contextmanager
 def connected() -> Iterator[World]:
-    """The world that torchrun's environment describes; a world of one without it."""
+    """Connect the processes that torchrun started; without torchrun there is one process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World()
@@ -133,7 +133,7 @@ def connected() -> Iterator[World]:
 
 
 def _store() -> PrefixStore:
-    """Where the processes find each other; after a restart they must not find those that died."""
+    """The store by which processes connect; after a restart it must not hold entries of those that died."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     leads = not by_agent and os.environ["RANK"] == "0"

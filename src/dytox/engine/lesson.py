@@ -1,4 +1,4 @@
-"""A lesson: one task being learned, with all that its phases may use."""
+"""A lesson: one task being learned, and everything that its phases may use."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from dytox.randomness import Position, generator, seeded
 
 @dataclass
 class Lesson:
-    """One task being learned."""
+    """One task being learned, as its phases see it."""
 
     config: Config
     method: Method
     task: Task
     new: Samples
     memory: Exemplars
-    known: Samples | None = None  # more images of classes known before, which join the rehearsal
-    earlier: Samples | None = None  # all images of the tasks before, where they are still there
+    known: Samples | None = None  # new images of classes that are known already; they join the rehearsal
+    earlier: Samples | None = None  # all images of earlier tasks, for methods that need them
     world: World = field(default_factory=World)
     position: Position = field(default_factory=Position)
 
     @property
     def augmentation(self) -> Augmentation:
-        """How training images are varied."""
+        """The augmentation of training images."""
         data = self.config.data
         return Augmentation(self.config.augment, mean=data.mean, std=data.std)
 
     def samples(self, source: Source | Callable[[Lesson], Samples]) -> Samples:
-        """The images a phase asks for."""
+        """The images of a source, or those that a function of the lesson returns."""
         if callable(source):
             return source(self)
         if source == "new":
@@ -56,30 +56,30 @@ class Lesson:
 
     @property
     def known_classes(self) -> list[int]:
-        """The classes known before of which it has more images."""
+        """The classes known already of which the lesson has new images."""
         return [] if self.known is None else self.known.labels.unique().tolist()
 
     def known_exemplars(self, share: int) -> Samples:
-        """What a share of the memory has of these."""
+        """The exemplars of `known_classes` in one share of the memory."""
         return self.memory.of(self.known_classes, share)
 
     def sam(self, phase: str) -> SamConfig | None:
-        """The sharpness-aware minimisation of a phase, where it has one."""
+        """The settings of sharpness-aware minimisation in a phase; None if it is off there."""
         sam = self.config.sam
         skipped = sam.skip_first and self.task.index == 0
         return sam if sam.rho and phase in sam.phases and not skipped else None
 
     def generator(self, purpose: str) -> torch.Generator:
-        """The generator of this position."""
+        """A random generator for `purpose`, seeded by the position."""
         return generator(self.config.seed, self.position, purpose)
 
     def seeded(self, purpose: str) -> AbstractContextManager[None]:
-        """Within it modules are initialised as this position says."""
+        """A context in which torch draws (such as new weights) are seeded by the position."""
         return seeded(self.config.seed, self.position, purpose)
 
 
 def refuse_unknown_phases(method: Method) -> None:
-    """Raises where SAM is wanted in a phase that the method never has."""
+    """Raise if SAM is asked for in a phase that the method never has."""
     sam = method.config.sam
     if not sam.rho:
         return

@@ -1,4 +1,4 @@
-"""LookSAM (Liu et al., CVPR 2022): a sharpness-aware gradient every k steps, in between what it taught."""
+"""LookSAM (Liu et al., CVPR 2022): a sharpness-aware gradient every k steps, reused in between."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class LookSam:
     """Keeps the direction in which a sharpness-aware gradient g_s leaves the plain gradient g.
 
     Of g_s the part along g changes quickly and the part g_v across it slowly. So g_s is computed every k
-    steps, and at the steps between them it is taken to be g + α ‖g‖ g_v / ‖g_v‖.
+    steps; at the steps between, it is approximated by g + α ‖g‖ g_v / ‖g_v‖.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], sam: SamConfig) -> None:
         self.parameters, self.sam = parameters, sam
-        self.steps = 0  # of the phase so far
+        self.steps = 0  # updates of the phase so far
         self.direction = [torch.zeros_like(p) for p in parameters]  # g_v / ‖g_v‖
 
     def due(self) -> bool:
-        """Whether this step computes g_s itself."""
+        """Whether this step computes g_s."""
         return self.steps % self.sam.every == 0
 
     @torch.no_grad()
     def keep(self, plain: Sequence[Tensor]) -> None:
-        """Takes g_v from the gradients now there, g_s, and `plain`, g; whatever the scale of either."""
+        """Compute g_v from the current gradients, g_s, and `plain`, g, whatever the scale of either."""
         sharp = gradients(self.parameters)
         along = _dot(sharp, plain) / (_dot(plain, plain) + 1e-24)
         across = [s - along * g for s, g in zip(sharp, plain, strict=True)]
@@ -38,7 +38,7 @@ class LookSam:
 
     @torch.no_grad()
     def add(self) -> None:
-        """Turns the gradients now there, g, into what g_s is taken to be."""
+        """Turn the current gradients, g, into the approximation of g_s."""
         plain = gradients(self.parameters)
         size = self.sam.reuse * _dot(plain, plain).sqrt()
         for parameter, each in zip(self.parameters, self.direction, strict=True):
@@ -46,19 +46,19 @@ class LookSam:
                 parameter.grad.add_(size * each)
 
     def state(self) -> dict[str, Tensor]:
-        """The steps and the direction."""
+        """The tensors that a checkpoint keeps: the number of steps and the direction."""
         kept = {str(place): each for place, each in enumerate(self.direction)}
         return {"steps": torch.tensor(self.steps), **kept}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """What `state` gave; nothing at the start of a phase."""
+        """Restore what `state` returned; an empty mapping is the start of a phase."""
         if state:
             self.steps = int(state["steps"])
             self.direction = [state[str(place)].to(p) for place, p in enumerate(self.parameters)]
 
 
 def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Those of all parameters, zeros where there is none."""
+    """The gradient of each parameter; zeros for one that has none."""
     return [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
 
 

@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 
 class NoOptions(Section):
-    """Of a method that has none of its own."""
+    """The options of a method that has none."""
 
 
 class Method(nn.Module):
     """A way of learning task after task.
 
-    A subclass builds its model and says its phases; losses, prediction and features have defaults.
-    All state is parameters and buffers of modules, so `state_dict` and `structure` hold the whole of it.
+    A subclass defines `build` and `phases`; losses, prediction and features have defaults. All state is in
+    parameters and buffers, so that `state_dict` and `structure` hold the whole of it.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `dytox methods`
-    cannot: ClassVar[str] = ""  # what it cannot do by its nature, one line
+    cannot: ClassVar[str] = ""  # what it cannot do by its nature, in one line
     works_on: ClassVar[str] = ""  # the one kind of network that it is made for, "transformer" or "ResNet"
     uses_memory: ClassVar[bool] = True
     needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False
     Options: ClassVar[type[Section]] = NoOptions
-    preset: ClassVar[Preset] = Preset()  # its values where nobody says otherwise
+    preset: ClassVar[Preset] = Preset()  # its default values in a config
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -53,20 +53,20 @@ class Method(nn.Module):
 
     @classmethod
     def defaults(cls) -> Preset:
-        """Its preset; a method that uses no memory always has one of size 0."""
+        """Its preset; if it uses no memory, the memory's size is always 0."""
         if cls.uses_memory:
             return cls.preset
         none = {"memory": {"size": 0, "per_class": None}}
         return cls.preset.model_copy(update={"always": merge(none, cls.preset.always)})
 
-    # What a method says
+    # What a subclass defines
 
     def build(self) -> ContinualModel:
-        """Its network, before the first task."""
+        """Build the network as it is before the first task."""
         raise TypeError(f"{type(self).__name__} builds no model")
 
     def phases(self, task: Task) -> Sequence[Phase]:
-        """The phases of a task, a pure function of config and task."""
+        """The phases of a task; they depend on the config and the task alone."""
         raise TypeError(f"{type(self).__name__} has no phases")
 
     def refresh(self, task: Task) -> Sequence[Phase]:
@@ -76,15 +76,15 @@ class Method(nn.Module):
         return refresh(self)
 
     def learns(self) -> Iterable[nn.Module | nn.Parameter]:
-        """What learns in training; by default everything."""
+        """The parts that are trained; by default the whole model."""
         return [self.model]
 
     def rehearses(self) -> Iterable[nn.Module | nn.Parameter]:
-        """What learns where the memory alone is learned."""
+        """The parts that are trained when the memory alone is learned."""
         return [self.model]
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
-        """Named terms; their weighted sum is minimised, and they are logged under the same names."""
+        """The terms whose weighted sum is minimised, by the names under which they are logged."""
         return {"clf": self.classification(batch, output)}
 
     def predict(self, output: Output) -> Tensor:
@@ -92,32 +92,32 @@ class Method(nn.Module):
         return probabilities(output.logits.to(self.dtype), self.config.loss.activation)
 
     def features(self, output: Output) -> Tensor:
-        """What exemplars are selected by: all embeddings together, (batch, tasks · dim)."""
+        """The features by which exemplars are selected: all embeddings, (batch, tasks · dim)."""
         return output.embeddings.to(self.dtype).flatten(1)
 
     def introspect(self, images: Tensor) -> dict[str, Tensor]:
-        """Whatever else a report shows of the model and these images, by name."""
+        """Tensors that a report shows of the model and these images, by name."""
         return {}
 
-    # Where a method may step in; in every process alike
+    # Hooks, called in every process alike
 
     def before_epoch(self, moment: Moment) -> None:
-        """Before the first step of each epoch of a training; not again where one resumes in its midst."""
+        """Before the first step of an epoch; not again if training is resumed within the epoch."""
 
     def before_forward(self, moment: Moment) -> None:
-        """Before each update's first pass."""
+        """Before the first forward pass of an update."""
 
     def after_backward(self, moment: Moment) -> None:
-        """On the gradients that an update will use, before they are clipped."""
+        """When the gradients of an update are there, before they are clipped."""
 
     def after_update(self, moment: Moment) -> None:
-        """After each update of the weights."""
+        """After an update of the weights."""
 
     # What methods share
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     @property
@@ -136,7 +136,7 @@ class Method(nn.Module):
         return classification(output.logits, targets, loss.activation)
 
     def divergence(self, batch: Batch, output: Output) -> Term:
-        """The classification loss of a divergence head, to which all old classes are one."""
+        """The classification loss of a divergence head, for which all old classes are one class."""
         assert output.divergence is not None
         loss, seen = self.config.loss, output.logits.shape[1]
         old = seen + 1 - output.divergence.shape[1]
@@ -149,38 +149,38 @@ class Method(nn.Module):
         return {"clf": clf.weighted(1 - alpha), "kd": kd.weighted(alpha)}
 
     def expand(self, lesson: Lesson) -> None:
-        """Action: room for the new classes, initialised as the position says."""
+        """Action: add the new classes to the model, initialised as the position says."""
         with lesson.seeded("expand"):
             self.model.expand(lesson.task.new)
 
     def forget(self, places: Collection[int]) -> None:
-        """Without these classes, by their place; all other logits stay as they are, bit by bit."""
+        """Remove classes, by their places; all other logits keep every bit."""
         if any(not name.startswith("model.") for name in self.state_dict()):
             raise UserError(f"{self.name} cannot forget a class: it knows classes by more than its outputs.")
         self.model.forget(places)
 
     def keep_teacher(self, lesson: Lesson) -> None:
-        """Action: a frozen copy of the model as it is."""
+        """Action: keep a frozen copy of the model."""
         self.teacher = copy.deepcopy(self.model).eval().requires_grad_(False)
 
     def drop_teacher(self, lesson: Lesson) -> None:
-        """Action: the copy has served."""
+        """Action: discard the copy."""
         self.teacher = None
 
     def teach(self, batch: Batch) -> Output:
-        """The teacher's view of a batch."""
+        """The teacher's output for a batch."""
         assert self.teacher is not None
         with torch.inference_mode():
             output: Output = self.teacher(batch.images)
         return output.ordinary()
 
     def structure(self) -> dict[str, Any]:
-        """What `rebuild` needs before `load_state_dict`; JSON."""
+        """What `rebuild` needs to know, as JSON."""
         teacher = None if self.teacher is None else self.teacher.structure()
         return {"model": self.model.structure(), "teacher": teacher}
 
     def rebuild(self, structure: Mapping[str, Any]) -> None:
-        """Grows a newly made method to a saved one's structure."""
+        """Grow a new method to the structure of a saved one, before `load_state_dict`."""
         blank = copy.deepcopy(self.model)
         self.model.rebuild(structure["model"])
         if structure["teacher"] is not None:

@@ -1,4 +1,4 @@
-"""Where an update stands: what the hooks of a method may go by."""
+"""The moment of an update, which the hooks of a method are given."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dytox.randomness import Position, generator, seeded
 
 @dataclass(frozen=True)
 class Moment:
-    """One update of a training phase; the same in every process."""
+    """One update of a training phase; equal in every process."""
 
-    phase: str = ""  # its name
+    phase: str = ""  # the name of the phase
     position: Position = field(default_factory=Position)  # with the epoch, and the step in it
-    steps: int = 1  # of the epoch
-    images: int = 1  # of the global batch
+    steps: int = 1  # updates in the epoch
+    images: int = 1  # in the global batch
     seed: int = 0
 
     def generator(self, purpose: str) -> torch.Generator:
-        """For draws at this moment, on the CPU."""
+        """A random generator for `purpose` on the CPU, seeded by the position."""
         return generator(self.seed, self.position, purpose)
 
     def seeded(self, purpose: str) -> AbstractContextManager[None]:
-        """Within it modules are initialised as this moment says."""
+        """A context in which torch draws (such as new weights) are seeded by the position."""
         return seeded(self.seed, self.position, purpose)

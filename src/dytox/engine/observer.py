@@ -1,4 +1,4 @@
-"""Those who watch a lesson: progress bars, logs, checkpoints."""
+"""Observers are told how a lesson goes on: progress bars, logs, checkpoints."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dytox.randomness import Position
 
 
 class Interrupted(Exception):
-    """The run was asked to stop; its state was kept first."""
+    """The lesson was asked to stop; its state was saved first."""
 
 
 class Diverged(UserError):
-    """The loss or the model's output is no number any more, since a step of the epoch at `position`."""
+    """The loss or the model's output became NaN or infinite in the epoch at `position`."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Diverged(UserError):
 
 @dataclass(frozen=True)
 class State:
-    """Where a lesson stands, besides its method and memory."""
+    """How far a lesson is; with its method and memory, all that is needed to go on."""
 
     position: Position
     optimizer: Mapping[str, Tensor] = field(default_factory=dict)
@@ -36,59 +36,53 @@ class State:
 
 
 class Observer:
-    """Sees a lesson go on; this one looks away."""
+    """The base class; it ignores everything that it is told."""
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
-        """A phase begins, or goes on."""
+        """A phase begins, or is resumed."""
 
     def epoch_started(self, lesson: Lesson, *, steps: int, done: int) -> None:
-        """An epoch begins, of so many steps, of which some may be done."""
+        """An epoch of `steps` updates begins; `done` of them were made before it was interrupted."""
 
     def step_ended(self, lesson: Lesson, total: Tensor) -> None:
-        """One update was made, at this loss."""
+        """One update was made; `total` is its loss."""
 
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
-        """An epoch is over; the record is its line in the log."""
+        """An epoch is over; `record` is its line in the log."""
 
     def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
-        """From here the lesson could go on: an epoch or a phase is over, or the lesson stops here."""
+        """The lesson can be resumed from `state`: an epoch or a phase is over, or the lesson stops here."""
 
     def stop_wanted(self) -> bool:
-        """Whether to stop after this step."""
+        """Whether the lesson should stop after this step."""
         return False
 
 
 class Observers(Observer):
-    """Several observers as one."""
+    """Passes everything on to several observers."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self.observers = observers
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
-        """To each."""
         for each in self.observers:
             each.phase_started(lesson, phase)
 
     def epoch_started(self, lesson: Lesson, *, steps: int, done: int) -> None:
-        """To each."""
         for each in self.observers:
             each.epoch_started(lesson, steps=steps, done=done)
 
     def step_ended(self, lesson: Lesson, total: Tensor) -> None:
-        """To each."""
         for each in self.observers:
             each.step_ended(lesson, total)
 
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
-        """To each."""
         for each in self.observers:
             each.epoch_ended(lesson, record)
 
     def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
-        """To each."""
         for each in self.observers:
             each.state_reached(lesson, state, stopping=stopping)
 
     def stop_wanted(self) -> bool:
-        """Whether any of them wants it."""
         return any(each.stop_wanted() for each in self.observers)

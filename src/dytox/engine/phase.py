@@ -1,4 +1,4 @@
-"""A method is a short list of phases: actions, and trainings that own what learns and what is frozen."""
+"""The phases of a method: actions, and trainings, which say what is trained and what is frozen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Source = Literal["new", "new+memory", "memory", "all"]
 
 @dataclass(frozen=True)
 class Action:
-    """A phase of zero epochs: expand, keep the teacher, select the memory, align, prune …"""
+    """A phase without training: expand, keep the teacher, select the memory, align, prune …"""
 
     name: str
     run: Callable[[Lesson], None]
@@ -28,10 +28,10 @@ class Action:
 
 @dataclass(frozen=True)
 class Training:
-    """Epochs over some samples, in which `learns()` learn: all else is frozen and in eval mode.
+    """Epochs over some samples, in which the parts that `learns()` returns are trained.
 
-    Samples are a source, or a function of the lesson, which must give the same whenever it is asked; if it
-    gives none, the phase is left out.
+    Everything else is frozen and in eval mode. The samples are a source, or a function of the lesson that
+    returns the same samples whenever it is called; if it returns none, the phase is skipped.
     """
 
     name: str
@@ -44,7 +44,7 @@ Phase = Action | Training
 
 
 def set_learning(method: nn.Module, parts: Iterable[nn.Module | nn.Parameter]) -> None:
-    """Lets these parts learn, and nothing else."""
+    """Make these parts trainable and put them into train mode; freeze everything else."""
     freeze(method)
     for part in parts:
         if isinstance(part, nn.Module):
@@ -56,6 +56,6 @@ def set_learning(method: nn.Module, parts: Iterable[nn.Module | nn.Parameter]) -
 
 
 def freeze(method: nn.Module) -> None:
-    """Nothing learns."""
+    """Make every parameter untrainable, and put every module into eval mode."""
     method.eval()
     method.requires_grad_(False)

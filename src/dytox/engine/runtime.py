@@ -1,4 +1,4 @@
-"""What a process asks of its machine: threads, algorithms, memory."""
+"""Settings of the process: threads, deterministic algorithms, and running out of GPU memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dytox.errors import UserError
 
 
 def set_up(runtime: RuntimeConfig) -> None:
-    """Threads and algorithms, before anything is computed."""
+    """Set the number of threads and the choice of algorithms; call it before anything is computed."""
     if runtime.threads is not None:
         torch.set_num_threads(runtime.threads)
     if runtime.deterministic:  # cuBLAS reads it once, and torch refuses products on a GPU without it
@@ -23,12 +23,12 @@ def set_up(runtime: RuntimeConfig) -> None:
 
 @contextmanager
 def within_memory(what: str) -> Iterator[None]:
-    """Within it a GPU whose memory is not enough for `what` becomes one sentence."""
+    """Turn running out of GPU memory while computing `what` into a UserError."""
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise UserError(
-            f"The GPU's memory is not enough for {what}; what was kept before it is intact: go on with more "
-            "processes, which share every batch, or begin anew with a smaller training.batch and "
+            f"The GPU's memory is not enough for {what}; the last checkpoint is intact: resume with more "
+            "processes, which divide every batch, or start a new run with a smaller training.batch and "
             "finetuning.batch, or with runtime.precision bf16."
         ) from error

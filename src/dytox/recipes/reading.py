@@ -134,8 +134,7 @@ def _yaml(text: str | bytes) -> Any:
     from ruamel.yaml.tokens import AliasToken
 
     try:
-        marks = b"*" if isinstance(text, bytes) else "*"
-        if marks in text:  # type: ignore[operator]
+        if "*" in (text if isinstance(text, str) else text.decode("latin-1")):
             for token in YAML(typ="safe", pure=True).scan(text):
                 if isinstance(token, AliasToken):
                     raise _Unreadable(f" in line {token.start_mark.line + 1}: aliases (*) are not allowed")
