@@ -64,6 +64,21 @@ def test_the_command_of_the_page(example, tmp_path):
     assert '"kd"' in (tmp_path / "run" / "log.jsonl").read_text()
 
 
+def test_the_dataset_of_the_page(tmp_path, monkeypatch):
+    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n# shades.py\n(.*?)```", page, re.DOTALL)
+    train, resume = re.findall(r"^dytox (\w+ .*--dataset shades:load.*)$", page, re.MULTILINE)
+    (tmp_path / "shades.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    short = ["training.epochs=1", "training.schedule.warmup_epochs=0", "runtime.report=false"]
+    try:
+        for words in ([*shlex.split(train), *(f"--set={each}" for each in short)], shlex.split(resume)):
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, done.output
+    finally:
+        sys.modules.pop("shades", None)
+
+
 def test_every_method_and_preset_is_on_its_page():
     page = (DOCS / "methods.md").read_text(encoding="utf-8")
     variants = {name for name in recipes.methods() if name.startswith("dytox-")}
