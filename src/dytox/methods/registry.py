@@ -9,6 +9,7 @@ from dytox.checking import merge, validate
 from dytox.config import Config, MethodConfig
 from dytox.engine.method import Method
 from dytox.errors import UserError, unknown
+from dytox.models.encoders import refuse_encoder
 
 BUILT_IN = {
     "dytox": "dytox.methods.dytox:DyToxMethod",
@@ -52,6 +53,7 @@ def complete(config: Config) -> Config:
     """The config with all options of its method, checked."""
     method = find(config.method.name)
     options = validate(method.Options, config.method.options, "method.")
+    refuse_encoder(config.method.name, method.works_on, config.model)
     if config.memory.size and not method.uses_memory:
         raise UserError(
             f"{config.method.name} never has a memory, so memory.size must be 0, not {config.memory.size}; "

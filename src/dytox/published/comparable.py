@@ -111,7 +111,8 @@ def differences(config: Config, steps: int) -> list[str]:
     fewer = DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
     paper = recipes.compose(recipe, method=method, overrides=fewer)
     different = differing(config.model_dump(include=_SCALE), paper.model_dump(include=_SCALE))
-    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in NAMED]
+    named = NAMED if config.model.decoder != "pool" else ()
+    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in named]
 
 
 def _sentences(config: Config, steps: int, name: str, own: Row | None, apart: list[Row]) -> list[str]:

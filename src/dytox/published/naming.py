@@ -26,7 +26,7 @@ COMPONENTS = {  # of DyTox: the method's option -> the ablation's key
 SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
 PARTS = {  # of the transformer: a key of its config -> what stands in the place of the paper's
     "decoder": {"tab-per-task": "a TAB per task", "film": "FiLM", "adapters": "residual adapters"},
-    "encoder": {"hybrid": "a ResNet", "vit": "a ViT", "own": "an encoder of one's own"},
+    "encoder": {"hybrid": "a ResNet", **NETWORKS, "vit": "a ViT", "own": "an encoder of one's own"},
     "attention": {"plain": "plain attention"},
 }
 
@@ -41,7 +41,7 @@ def paper_name(config: Config) -> str:
 
 
 def _base(config: Config) -> str:
-    name, options, network = config.method.name, config.method.options, config.model.network
+    name, options, network = config.method.name, config.method.options, config.model.encoder
     if name == "dytox":
         absent = [SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
         return f"DyTox w/o {', '.join(absent)}" if absent else "DyTox"
@@ -56,7 +56,7 @@ def _base(config: Config) -> str:
 
 def other_parts(config: Config) -> list[str]:
     """What of the transformer is not the paper's, in words."""
-    if config.model.network in NETWORKS:
+    if config.model.decoder == "pool" and config.model.encoder in NETWORKS:
         return []
     values = config.model.model_dump()
     return [words[values[key]] for key, words in PARTS.items() if values[key] in words]
@@ -65,7 +65,7 @@ def other_parts(config: Config) -> list[str]:
 def preset(config: Config) -> str:
     """The method preset that this config comes closest to."""
     name, found = config.method.name, ""
-    if config.model.network in NETWORKS:
+    if config.model.decoder == "pool" and config.model.encoder in NETWORKS:
         found = f"{name}-resnet"
     if name == "der" and config.method.options.get("sparsity"):
         found = "der-pruned"

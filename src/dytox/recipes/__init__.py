@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from dytox import upgrade
 from dytox.errors import UserError, unknown
 
 if TYPE_CHECKING:  # the schema and the reader of YAML are slow to import, and a list of names needs neither
@@ -59,7 +60,8 @@ def compose(
     for part in (base, preset):
         layers += [part.get("config", {}), part.get("scales", {}).get(scale, {})]
         layers += [part.get(variant, {}) for variant in VARIANTS if scenario.get(variant)]
-    layers += [scenario["config"], preset.get("always", {}), *map(override, overrides), values or {}]
+    layers += [upgrade.keys(scenario["config"]), preset.get("always", {})]
+    layers += [*map(override, overrides), upgrade.keys(values or {})]
     merged: dict[str, Any] = Config().model_dump()
     for layer in layers:
         merged = merge(merged, layer)
@@ -77,7 +79,7 @@ def override(text: str) -> dict[str, Any]:
         raise UserError(f"--set {text!r}: the value is not readable as YAML.") from None
     for part in reversed(key.strip().split(".")):
         parsed = {part: parsed}
-    return cast(dict[str, Any], parsed)
+    return upgrade.keys(cast(dict[str, Any], parsed))
 
 
 def _scenario(recipe: str) -> dict[str, Any]:
