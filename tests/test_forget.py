@@ -124,14 +124,23 @@ def test_images_stay_with_their_classes(learner: ContinualLearner) -> None:
     assert by_name() == {name: images for name, images in before.items() if name not in ("ant", "dog")}
 
 
-def test_an_empty_task_loses_its_token_where_heads_are_independent(tiny: Tiny, made: Make) -> None:
-    for over, tokens in (({}, 2), ({"independent_heads": False}, 3)):
-        learner = ContinualLearner(tiny(method=over))
+@pytest.mark.parametrize("decoder", ["tab", "tab-per-task", "film", "adapters"])
+def test_an_empty_task_loses_its_token_where_heads_are_independent(
+    tiny: Tiny, made: Make, decoder: str
+) -> None:
+    for over, zeroed in (({}, True), ({"independent_heads": False}, False)):
+        learner = ContinualLearner(tiny(method=over, model={"decoder": decoder}))
         for first, last in [(0, 2), (2, 3), (3, 5)]:
             learner.learn(made(first, last).images, made(first, last).labels)
+        before = logits(learner, made(0, 5).images)
         learner.forget("2")
+        assert torch.equal(logits(learner, made(0, 5).images), before[:, [0, 1, 3, 4]])
         assert learner.increments == [2, 2]
-        assert len(learner.method.model.task_tokens) == tokens
+        model = learner.method.model
+        assert [bool(token.any()) for token in model.task_tokens] == [True, not zeroed, True]
+        assert not model.heads.linears()[1].weight.any()
+        if decoder in ("tab-per-task", "adapters"):
+            assert any(weight.any() for weight in model.tab.tasks[1].parameters()) != zeroed
         assert learner.task.index == 1
 
 
@@ -188,14 +197,15 @@ def test_a_method_that_knows_classes_in_other_ways_refuses(learner: ContinualLea
     assert learner.classes_ == NAMES
 
 
-def test_slots_that_do_not_fit_are_refused() -> None:
-    def build(slots: object) -> None:
+def test_forgotten_classes_that_do_not_fit_are_refused() -> None:
+    def build(sizes: list[int], forgotten: list[object]) -> None:
         model = DyTox(image_size=8, dim=8, heads=2, depth=1)
-        model.rebuild({"increments": [2, 1], "divergence": False, "slots": slots})
+        model.rebuild({"increments": [2, 1], "divergence": False, "sizes": sizes, "forgotten": forgotten})
 
-    build([{"size": 3, "rows": [0, 2]}, {"size": 2, "rows": []}, {"size": 1, "rows": [0]}])
-    for rows in ([0, 3], [2, 0], [0, 0], [0], [-1, 0]):
-        with pytest.raises(ValueError, match="gaps"):
-            build([{"size": 3, "rows": rows}, {"size": 1, "rows": [0]}])
-    with pytest.raises(ValueError, match="gaps"):
-        build([{"size": 10**9, "rows": [0, 1]}, {"size": 1, "rows": [0]}])
+    build([3, 2, 1], [1, 3, 4])
+    for forgotten in ([6, 1, 2], [1, 3, 6], [-1, 1, 3], [1, 1, 3], [1, 3], ["a", 1, 3]):
+        with pytest.raises(ValueError, match="forgotten classes do not fit"):
+            build([3, 2, 1], forgotten)
+    for size in (10**9, 0, True):
+        with pytest.raises(ValueError, match="tasks are not numbers"):
+            build([3, size, 1], [1, 3, 4])

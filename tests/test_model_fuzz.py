@@ -47,7 +47,7 @@ VALUES = st.one_of(
     ),
     st.lists(st.integers(-2, 9), max_size=4),
     st.dictionaries(
-        st.sampled_from(["increments", "size", "rows", "name", "sha256"]), st.integers(), max_size=3
+        st.sampled_from(["increments", "sizes", "forgotten", "name", "sha256"]), st.integers(), max_size=3
     ),
 )
 
@@ -240,8 +240,11 @@ def test_a_small_file_cannot_ask_for_the_whole_machine(model: Path) -> None:
         (lambda c: c.update(classes=["a", "a", "b", "c"]), "its tasks do not fit its classes"),
         (lambda c: c.update(classes=["a"]), "its tasks do not fit its classes"),
         (lambda c: c.update(temperature=0.0), "its temperature is none"),
-        (lambda c: c["structure"]["model"].update(increments=[9]), "its network does not fit its tasks"),
-        (lambda c: c["structure"]["model"].update(slots=[]), "its gaps do not fit its tasks"),
+        (lambda c: c["structure"]["model"].update(increments=[9]), "its tasks do not fit its classes"),
+        (
+            lambda c: c["structure"]["model"].update(forgotten=[]),
+            "its forgotten classes do not fit its tasks",
+        ),
         (lambda c: c.pop("structure"), "structure"),
         (lambda c: c["config"].update(extra=1), "Unknown config key 'extra'"),
     ],
@@ -275,5 +278,5 @@ def test_weights_that_are_no_numbers(model: Path) -> None:
     tensors, _ = tensor_file.decode(next(model.glob("model-*")).read_bytes())
     tensors["model.tab.norm1.weight"][0] = float("nan")
     reseal(model, "model", b"".join(tensor_file.encode(tensors)))
-    with pytest.raises(UserError, match="some of its weights are no numbers"):
+    with pytest.raises(UserError, match="some of its weights are not finite numbers"):
         ContinualLearner.load(model)

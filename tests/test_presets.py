@@ -51,8 +51,8 @@ def test_every_scenario_goes_with_every_method() -> None:
 def test_two_tasks(scenario: str, method: str, made: Callable[..., Samples]) -> None:
     """At its own scale, with its own losses, memory and schedule; only sizes and lengths are small."""
     values = SMALL
-    if recipes.compose(scenario, method=method).model.network != "transformer":
-        values = {**SMALL, "model": {"network": "resnet8"}}
+    if recipes.compose(scenario, method=method).model.decoder == "pool":
+        values = {**SMALL, "model": {"encoder": "resnet8"}}
     config = recipes.compose(scenario, method=method, values=values)
     learner = ContinualLearner(config)
     for first in (0, 2):

@@ -142,7 +142,7 @@ def test_the_imagenet_presets(classes: int, memory: int, parameters: int) -> Non
         model.expand(classes // 10)
     assert model.count_parameters() == parameters
     resnet = recipes.compose(recipe, method="replay-resnet")
-    assert (resnet.model.network, resnet.model.stem, resnet.training.batch) == ("resnet18", "large", 128)
+    assert (resnet.model.encoder, resnet.model.stem, resnet.training.batch) == ("resnet18", "large", 128)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -186,7 +186,7 @@ def test_dytox_plus_is_dytox_with_mixup_and_plus_plus_has_asam_too(recipe: str) 
 def test_the_bounds_on_a_resnet_have_the_schedule_of_der(bound: str) -> None:
     config = recipes.compose("cifar100-10", method=f"{bound}-resnet")
     training, optimizer = config.training, config.training.optimizer
-    assert (config.method.name, config.model.network) == (bound, "resnet18")
+    assert (config.method.name, config.model.encoder) == (bound, "resnet18")
     assert (config.loss.activation, config.augment.randaugment) == ("softmax", None)
     assert config.augment.brightness == pytest.approx(63 / 255, abs=1e-6)
     assert (training.epochs, training.batch, optimizer.name) == (170, 128, "sgd")
@@ -203,7 +203,7 @@ def test_a_resnet_sees_as_many_images_as_the_transformer_below_the_papers_scale(
     recipe: str, network: str
 ) -> None:
     ours, theirs = recipes.compose(recipe, method="replay-resnet"), recipes.compose(recipe)
-    assert ours.model.network == network
+    assert ours.model.encoder == network
     assert ours.memory == theirs.memory
     if network != "resnet18":
         assert ours.training.epochs == theirs.training.epochs

@@ -92,8 +92,17 @@ class AugmentConfig(Section):
 
 
 class ModelConfig(Section):
-    """The network: the transformer (table "DyTox's architectures"), or a ResNet, with the keys at the end."""
+    """The network: an encoder, and a decoder that reads it; heads are the method's.
 
+    The defaults are the transformer of DyTox (table "DyTox's architectures").
+    """
+
+    encoder: str = "dytox"  # dytox (SABs) | hybrid | resnet8 | resnet18 | resnet32 | vit | own (your module)
+    decoder: Literal["tab", "tab-per-task", "film", "adapters", "pool"] = (
+        "tab"  # from tokens to an embedding for each task; pool: one feature vector, without task tokens
+    )
+    weights: str | None = None  # the safetensors file of a pretrained ViT (encoder vit); null: none
+    frozen: bool = False  # whether a pretrained encoder stays as it is
     patch_size: int = Field(4, gt=0, le=4096)  # side in pixels
     dim: int = Field(384, gt=0, le=16384)  # length of a token
     heads: int = Field(12, gt=0, le=1024)  # of each attention; they divide dim
@@ -102,13 +111,7 @@ class ModelConfig(Section):
     mlp_ratio: float = Field(4.0, gt=0, le=64)  # the hidden layer of a block, in times dim
     drop_path: float = Field(0.1, ge=0, lt=1)  # at the last block, growing linearly from 0
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
-    encoder: Literal["dytox", "hybrid", "vit", "own"] = "dytox"  # SABs; a ResNet; a ViT; one's own module
     hybrid: Literal["resnet8", "resnet18", "resnet32"] = "resnet18"  # of encoder hybrid: its first 3 stages
-    frozen: bool = False  # whether a pretrained encoder stays as it is
-    decoder: Literal["tab", "tab-per-task", "film", "adapters"] = "tab"  # from patches to embeddings
-    network: Literal["transformer", "resnet8", "resnet18", "resnet32"] = (
-        "transformer"  # of methods that leave it open
-    )
     stem: Literal["small", "large"] = "small"  # of a ResNet: 3×3, or 7×7 with stride 2 and max-pool
     last_relu: bool = True  # of a ResNet: off, features may be negative
 
@@ -116,10 +119,6 @@ class ModelConfig(Section):
     def _heads_divide_dim(self) -> ModelConfig:
         if self.dim % self.heads:
             raise ValueError(f"model.dim {self.dim} is not a multiple of model.heads {self.heads}")
-        if self.encoder != "dytox" and self.network != "transformer":
-            raise ValueError(f"model.encoder {self.encoder}: a {self.network} has no place for it")
-        if self.frozen and self.encoder in ("dytox", "hybrid"):
-            raise ValueError("model.frozen without a pretrained encoder: it would never learn to see")
         return self
 
 

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from dytox import __version__
@@ -97,8 +98,59 @@ def _name_optimizer_parts(state: Values, tensors: Tensors) -> tuple[Values, Tens
     return state, renamed
 
 
+def _encoder_of_every_network(values: Values) -> None:
+    """In format 1 `model.network` named a ResNet in the place of the transformer's encoder and decoder."""
+    network = take(values, "model.network")
+    if network is not MISSING and network != "transformer":
+        values["model"] |= {"encoder": network, "decoder": "pool"}
+
+
+def _live_outputs(config: Values, structure: Values, tensors: Tensors) -> tuple[Values, Tensors]:
+    """Format 1 took the rows of forgotten classes out, and listed as `slots` where they had been.
+
+    Without the slots its networks are as if the forgotten classes had never been: every task that is left has
+    as many outputs as classes. The encoder of a network with pooled features was its `backbone`.
+    """
+    for network in filter(None, (structure["model"], structure["teacher"])):
+        network.pop("slots", None)
+    renamed = {}
+    for name, tensor in tensors.items():
+        for whose in ("model", "teacher"):
+            if name.startswith(f"{whose}.backbone."):
+                name = name.replace("backbone", "encoder", 1)
+        renamed[name] = tensor
+    return structure, renamed
+
+
+def _tasks_of_the_network(description: Values) -> None:
+    """Format 1 listed the tasks twice; only joint's network, learned anew at each task, had one for all."""
+    _group(description["structure"]["model"], description.pop("increments"))
+
+
+def _tasks_of_a_run(state: Values, tensors: Tensors) -> tuple[Values, Tensors]:
+    """As in a model; of joint's tasks the figures of the tasks before are left."""
+    network = state["structure"]["model"]
+    seen = [0, *(step["classes_seen"] for step in state.get("steps", [])), sum(network["increments"])]
+    tasks = [after - before for before, after in pairwise(seen) if after > before]
+    if len(network["increments"]) == 1:
+        _group(network, tasks)
+    return _name_optimizer_parts(state, tensors)
+
+
+def _group(network: Values, tasks: list[int]) -> None:
+    """The outputs of one expansion as several tasks."""
+    if network["increments"] != tasks:
+        network |= {"sizes": network["increments"], "forgotten": [], "increments": tasks}
+
+
 STEPS: list[Step] = [
-    Step(checkpoint=_name_optimizer_parts),  # from format 1 to 2
+    Step(  # from format 1 to 2
+        keys=_encoder_of_every_network,
+        added={"model.weights": None},
+        network=_live_outputs,
+        description=_tasks_of_the_network,
+        checkpoint=_tasks_of_a_run,
+    ),
 ]
 
 

@@ -27,10 +27,8 @@ class ConvNet(ContinualModel):
         )
         self.head = SingleHead(8)
 
-    def expand(self, classes: int) -> None:
+    def grow(self, classes: int) -> None:
         self.head.expand(classes, embeddings=1)
-        self.increments.append(classes)
-        self.to(self.body[0].weight.dtype)
 
     def forward(self, images, draws=None):
         embedding = self.body(images).mean(dim=(2, 3))[:, None]

@@ -18,7 +18,7 @@ from dytox.methods.der import Der
 from dytox.models import pruning
 from dytox.models.base import Output
 from dytox.models.extractors import ExtractorNet
-from dytox.models.masks import steepness
+from dytox.models.pruning import steepness
 from dytox.models.resnet import SHAPES, ResNet, Shape
 from dytox.randomness import Position
 
@@ -59,7 +59,7 @@ def test_parameters_are_those_of_an_extractor_a_task(backbones, steps, ours, pub
     structure = {"increments": [100 // steps] * steps, "masked": False, "divergence": False}
     with torch.device("meta"):
         model = ExtractorNet(partial(copy.deepcopy, backbones["small"]))
-        full = [pruning.widths(model.newest)] * steps
+        full = [pruning.widths(model.last)] * steps
         model.rebuild({**structure, "extractors": full, "temperature": 5.0})
     assert sum(each.numel() for each in model.extractors.parameters()) == steps * 11_168_832
     assert model.count_parameters() / 1e6 == pytest.approx(ours, abs=0.005)
@@ -73,7 +73,7 @@ def test_parameters_are_those_of_an_extractor_a_task(backbones, steps, ours, pub
 @pytest.mark.parametrize("name", ["der", "der-pruned", "simple_der"])
 def test_the_presets_have_ders_schedule(name):
     config = recipes.compose("cifar100-10", method=name)
-    assert (config.model.network, config.model.last_relu) == ("resnet18", True)
+    assert (config.model.encoder, config.model.last_relu) == ("resnet18", True)
     rates = [learning_rate(config.training, epoch) for epoch in (0, 10, 109, 110, 130, 169)]
     assert rates == pytest.approx([0.01, 0.1, 0.1, 0.01, 0.001, 0.001])
     assert (config.training.epochs, config.training.batch, config.finetuning.batch) == (170, 128, 128)
@@ -119,7 +119,7 @@ def test_the_classifiers_own_training_is_balanced_at_the_smallest_class(plain):
 def test_the_classifiers_temperature_divides_its_logits(plain, made):
     learner, _ = plain
     model, images = learner.method.model, made(0, 7, each=2).images / 255
-    features = torch.cat([extractor(images)[0] for extractor in model.extractors], dim=1)
+    features = torch.cat([extractor(images).features for extractor in model.extractors], dim=1)
     weight = torch.cat([layer.weight for layer in model.head.linears()])
     torch.testing.assert_close(model(images).logits, features @ weight.T / 5)
 
@@ -170,10 +170,10 @@ def random_net(masked: bool) -> ExtractorNet:
 def test_a_pruned_network_equals_the_masked_one_and_is_smaller():
     model, images = random_net(masked=True), torch.randn(5, 3, 16, 16)
     wanted, parameters = model(images), model.count_parameters()
-    kept = [int(mask.kept().sum()) for mask in pruning.masks(model.newest)]
-    pruning.prune_masked(model.newest)
+    kept = [int(mask.kept().sum()) for mask in pruning.masks(model.last)]
+    pruning.prune_masked(model.last)
     found = model(images)
-    assert pruning.widths(model.newest) == kept
+    assert pruning.widths(model.last) == kept
     assert all(0 < few < many for few, many in zip(kept, (16, 32, 64), strict=True))
     torch.testing.assert_close(found.embeddings, wanted.embeddings, atol=1e-5, rtol=0)
     torch.testing.assert_close(found.logits, wanted.logits, atol=1e-5, rtol=0)
@@ -193,17 +193,17 @@ def test_a_trained_network_says_the_same_before_and_after_its_pruning(taught, ma
     method.eval()
     images = made(0, 4, each=3).images / 255
     with torch.no_grad():
-        wanted, before = method.model(images), pruning.widths(method.model.newest)
+        wanted, before = method.model(images), pruning.widths(method.model.last)
         method.tidy(None)
         found = method.model(images)
-    assert sum(pruning.widths(method.model.newest)) < sum(before) == 8 + 16 + 16
+    assert sum(pruning.widths(method.model.last)) < sum(before) == 8 + 16 + 16
     torch.testing.assert_close(found.embeddings, wanted.embeddings, atol=1e-5, rtol=0)
     torch.testing.assert_close(found.logits, wanted.logits, atol=1e-5, rtol=0)
 
 
 def test_the_layers_of_a_network_that_are_masked():
     """Both convolutions of each block; all of it counts with open masks, nothing with closed ones."""
-    network = random_net(masked=True).newest.train()
+    network = random_net(masked=True).last.train()
     shapes = [(kernel, len(before), len(after)) for kernel, before, after in pruning.masked_layers(network)]
     assert shapes == [(3, 16, 16), (3, 16, 16), (3, 16, 32), (3, 32, 32), (3, 32, 64), (3, 64, 64)]
     for value, expected in ((100.0, 1.0), (-100.0, 0.0)):
@@ -214,11 +214,11 @@ def test_the_layers_of_a_network_that_are_masked():
 
 def test_a_new_extractor_takes_over_what_the_pruned_one_kept():
     model = random_net(masked=True)
-    pruning.prune_masked(model.newest)
-    old = pruning.blocks(model.newest)[0]
+    pruning.prune_masked(model.last)
+    old = pruning.blocks(model.last)[0]
     model.expand(2)
-    new, kept = pruning.blocks(model.newest)[0], old.conv1.out_channels
-    assert pruning.widths(model.newest) == [16, 32, 64]
+    new, kept = pruning.blocks(model.last)[0], old.conv1.out_channels
+    assert pruning.widths(model.last) == [16, 32, 64]
     assert torch.equal(new.conv1.weight[:kept], old.conv1.weight)
     assert torch.equal(new.conv2.weight[:, :kept], old.conv2.weight)
     assert torch.equal(new.bn1.norm.running_var[:kept], old.bn1.running_var)
@@ -235,7 +235,7 @@ def test_masks_get_steeper_within_an_epoch_and_are_gone_after_it(masked):
     method = Der(learner.config)
     method.model.expand(2)
     method.before_forward(Moment("train", Position(step=1), steps=3))
-    assert [mask.s for mask in pruning.masks(method.model.newest)] == [steepness(1, 3, 5.0)] * 3
+    assert [mask.s for mask in pruning.masks(method.model.last)] == [steepness(1, 3, 5.0)] * 3
 
 
 def test_it_prunes_and_is_saved_loaded_and_taught_on(masked, made, tmp_path):
@@ -257,13 +257,13 @@ def test_it_prunes_and_is_saved_loaded_and_taught_on(masked, made, tmp_path):
 def test_the_rule_takes_no_number_and_keeps_filters_of_at_least_the_mean_norm():
     assert list(inspect.signature(pruning.prune_weak).parameters) == ["network"]
     model = random_net(masked=False)
-    first = pruning.blocks(model.newest)[0].conv1
+    first = pruning.blocks(model.last)[0].conv1
     with torch.no_grad():
         first.weight.fill_(1e-3)
         first.weight[[2, 5]] = 0.5
         first.weight[7] = -1.0
-    pruning.prune_weak(model.newest)
-    left = pruning.blocks(model.newest)[0]
+    pruning.prune_weak(model.last)
+    left = pruning.blocks(model.last)[0]
     assert left.conv1.weight[:, 0, 0, 0].tolist() == [0.5, 0.5, -1.0]
     assert left.conv2.weight.shape == (16, 3, 3, 3)
     assert left.bn1.num_features == 3

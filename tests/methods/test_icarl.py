@@ -73,7 +73,7 @@ def test_means_follow_the_weights_and_depend_on_the_memory_alone(run, lesson_of)
         each.method.measure(each)
         assert torch.equal(each.method.means.means, learner.method.means.means)
     with torch.no_grad():
-        lesson.method.model.backbone.stem[0].weight.mul_(-1)
+        lesson.method.model.encoder.stem[0].weight.mul_(-1)
     lesson.method.measure(lesson)
     moved = (lesson.method.means.means - learner.method.means.means).abs().amax(dim=1)
     assert (moved > 1e-4).all()  # those of old classes too

@@ -14,8 +14,8 @@ from dytox.engine.moment import Moment
 from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
 from dytox.methods.podnet import PodNet, PodNetOptions
-from dytox.models.convnet import ConvNet
-from dytox.models.proxies import ProxyClassifier, centres
+from dytox.models.linear_heads import ProxyHead, centres
+from dytox.models.pooled import PooledNet
 from dytox.models.resnet import ResNet
 
 
@@ -37,7 +37,7 @@ def grown(tiny):
 
 def test_the_preset_has_the_published_schedule():
     config = recipes.compose("cifar100-10", method="podnet")
-    assert (config.model.network, config.model.last_relu) == ("resnet18", False)
+    assert (config.model.encoder, config.model.last_relu) == ("resnet18", False)
     assert (config.training.epochs, config.training.batch) == (160, 128)
     rates = [learning_rate(config.training, epoch) for epoch in (0, 80, 160)]
     assert rates == pytest.approx([0.1, 0.05, 0.0])
@@ -48,7 +48,7 @@ def test_the_preset_has_the_published_schedule():
 
 
 def test_the_similarity_to_a_class_by_hand():
-    head = ProxyClassifier(2, proxies=2)
+    head = ProxyHead(2, proxies=2)
     head.expand(1)
     with torch.no_grad():
         head.tasks[0].weight.copy_(torch.tensor([[3.0, 0.0, 0.0, 0.5]]))  # along each axis
@@ -58,7 +58,7 @@ def test_the_similarity_to_a_class_by_hand():
 
 
 def test_the_order_of_a_classs_proxies_is_no_matter():
-    head, features = ProxyClassifier(6, proxies=4), torch.randn(5, 6)
+    head, features = ProxyHead(6, proxies=4), torch.randn(5, 6)
     head.expand(3)
     head.expand(2)
     before = head(features)
@@ -73,7 +73,7 @@ def test_the_order_of_a_classs_proxies_is_no_matter():
 
 def test_parameters_are_those_of_a_resnet18_and_ten_proxies_a_class():
     with torch.device("meta"):
-        model = ConvNet(ResNet("resnet18", last_relu=False), ProxyClassifier(512, proxies=10))
+        model = PooledNet(ResNet("resnet18", last_relu=False), ProxyHead(512, proxies=10))
         model.rebuild({"increments": [10] * 10})
     assert model.count_parameters() == 11_168_832 + 100 * 10 * 512 + 1  # η
 
@@ -87,7 +87,7 @@ def test_there_is_no_pod_where_the_student_is_its_teacher_nor_without_one(grown,
     assert terms["pod_spatial"].weight == pytest.approx(3 * sqrt(5 / 3))
     assert terms["pod_flat"].weight == pytest.approx(sqrt(5 / 3))
     with torch.no_grad():
-        grown.model.backbone.stem[0].weight.mul_(-1)
+        grown.model.encoder.stem[0].weight.mul_(-1)
     terms = grown.losses(batch, grown.model(batch.images))
     assert terms["pod_spatial"].sum.item() > 0.1
     grown.drop_teacher(None)
@@ -96,7 +96,7 @@ def test_there_is_no_pod_where_the_student_is_its_teacher_nor_without_one(grown,
 
 def test_the_last_map_and_the_features_may_be_negative(grown, made):
     with torch.no_grad():
-        for bias in (block[-1].bn2.bias for block in grown.model.backbone.stages):
+        for bias in (block[-1].bn2.bias for block in grown.model.encoder.stages):
             bias.fill_(-1.0)
     output = grown.model(made(0, 2).images / 255)
     assert [bool((each < 0).any()) for each in output.maps] == [False, False, True]
@@ -128,9 +128,9 @@ def test_old_proxies_stay_in_training_and_proxies_alone_learn_in_finetuning(diar
     for old in range(2):
         assert not any(training.moved(f"model.head.tasks.{old}.").values())
     assert all(training.moved("model.head.tasks.2.").values())
-    assert all(training.moved("model.backbone.").values())
+    assert all(training.moved("model.encoder.").values())
     assert all(finetuning.moved("model.head.").values())
-    assert not any(finetuning.moved("model.backbone.").values())
+    assert not any(finetuning.moved("model.encoder.").values())
 
 
 def test_new_proxies_are_imprinted_as_long_as_the_old_ones(diary):

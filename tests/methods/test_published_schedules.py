@@ -37,7 +37,7 @@ def test_training_has_the_schedule_of_ders_code(name, decay, last_relu, activati
     assert rates(training, WARM) == pytest.approx(WARM)
     assert (optimizer.name, optimizer.momentum, optimizer.weight_decay) == ("sgd", 0.9, decay)
     assert optimizer.decay_vectors  # BatchNorm's and biases too, as SGD has it
-    assert (config.model.network, config.model.last_relu) == ("resnet18", last_relu)
+    assert (config.model.encoder, config.model.last_relu) == ("resnet18", last_relu)
     assert config.loss.activation == activation
     augment = config.augment
     assert (augment.pad, augment.flip, augment.randaugment) == (4, 0.5, None)

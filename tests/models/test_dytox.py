@@ -13,7 +13,7 @@ from dytox.bench import plain
 from dytox.config import Config
 from dytox.errors import UserError
 from dytox.models.base import Constant, ContinualModel
-from dytox.models.build import transformer
+from dytox.models.build import token_network
 
 SMALL = {"image_size": 8, "patch_size": 4, "dim": 12, "heads": 3, "depth": 2}
 MANY = {
@@ -332,7 +332,7 @@ def test_where_a_token_looks():
     assert looked.shape == (3, 2, 4)
     assert (looked > 0).all()
     assert (looked.sum(dim=-1) < 1).all()  # the rest goes to the token itself
-    queries, patches = model.tab.queries(model.tokens()), model.tab.norm1(model.encoder(images))
+    queries, patches = model.tab.prepare(model.tokens()), model.tab.norm1(model.encoder(images).tokens)
     whole = model.tab.attn.weights(queries, patches)
     torch.testing.assert_close(whole.sum(dim=-1), torch.ones(3, 3, 2))
     torch.testing.assert_close(whole[..., 1:].mean(dim=1), looked)
@@ -363,7 +363,7 @@ def test_a_rebuilt_model_is_equal_at_every_stage(shape):
         ({"image_size": 10}, "image size 10 is not a multiple of patch size 4"),
         ({"image_size": 3}, "image size 3 is not a multiple of patch size 4"),
         ({"heads": 5}, "dim 12 is not a multiple of heads 5"),
-        ({"token_expansion": False}, "independent heads need a token a task"),
+        ({"token_expansion": False}, "independent heads need a token for each task"),
     ],
 )
 def test_bad_shapes_are_refused(wrong, message):
@@ -381,13 +381,13 @@ def test_a_misspelt_argument_is_refused():
 def test_a_config_whose_patches_do_not_fit_is_refused():
     config = Config.model_validate({"data": {"image_size": 30}})
     with pytest.raises(UserError, match=r"data.image_size 30 is not a multiple of model.patch_size 4"):
-        transformer(config)
+        token_network(config)
 
 
 def test_the_config_reaches_the_model():
     shape = {"patch_size": 2, "dim": 18, "heads": 6, "depth": 3, "attention": "plain", "mlp_ratio": 2.0}
     config = Config.model_validate({"data": {"image_size": 6}, "model": {**shape, "drop_path": 0.3}})
-    model = transformer(config)
+    model = token_network(config)
     model.expand(4)
     model.expand(2)
     assert len(model.task_tokens) == 1
@@ -399,7 +399,7 @@ def test_the_config_reaches_the_model():
     assert model.tab.attn.heads == 6
     assert model.drop_rates[-1] == pytest.approx(0.3)
     assert not any(name.endswith("gate") for name in model.state_dict())
-    full = transformer(config, token_expansion=True, independent_heads=True, divergence=True)
+    full = token_network(config, token_expansion=True, independent_heads=True, divergence=True)
     full.expand(4)
     full.expand(2)
     assert len(full.task_tokens) == len(full.heads.tasks) == 2
@@ -410,10 +410,10 @@ def test_locality_strength_reaches_every_block():
     config = Config.model_validate(
         {"data": {"image_size": 8}, "model": {"dim": 12, "heads": 4, "depth": 2, "locality_strength": 4.0}}
     )
-    for sab in transformer(config).encoder.sabs:
+    for sab in token_network(config).encoder.sabs:
         assert (sab.attn.pos_proj.weight[:, 2] == -4.0).all()
 
 
 def test_a_network_that_cannot_grow_says_so():
-    with pytest.raises(TypeError, match="ContinualModel cannot expand"):
+    with pytest.raises(TypeError, match="ContinualModel cannot grow"):
         ContinualModel().expand(2)

@@ -7,7 +7,7 @@ from math import cosh
 import pytest
 import torch
 
-from dytox.models.masks import ChannelMask, compensation, steepness
+from dytox.models.pruning import ChannelMask, compensation, steepness
 
 
 def test_the_steepness_rises_evenly_within_an_epoch():

@@ -9,9 +9,9 @@ from torch import nn
 from dytox import recipes
 from dytox.config import Config
 from dytox.errors import UserError
-from dytox.models.build import network, resnet, transformer
-from dytox.models.classifiers import Classifier, CosineClassifier
-from dytox.models.convnet import ConvNet
+from dytox.models.build import network, path_net, pooled, token_network
+from dytox.models.linear_heads import CosineHead, LinearHead
+from dytox.models.pooled import PooledNet
 from dytox.models.resnet import Block, ResNet
 
 
@@ -41,7 +41,8 @@ def test_parameters_as_published() -> None:
 def test_stage_maps_and_features(name: str, stem: str, size: int, sides: list[int]) -> None:
     backbone = ResNet(name, stem=stem).eval()  # type: ignore[arg-type]
     with torch.no_grad():
-        features, maps = backbone(torch.randn(2, 3, size, size))
+        encoding = backbone(torch.randn(2, 3, size, size))
+    features, maps = encoding.features, encoding.maps
     assert [each.shape[-1] for each in maps] == sides
     torch.testing.assert_close(features, maps[-1].mean(dim=(2, 3)))
     assert features.shape == (2, backbone.dim)
@@ -50,7 +51,7 @@ def test_stage_maps_and_features(name: str, stem: str, size: int, sides: list[in
 @pytest.mark.parametrize("last_relu", [True, False])
 def test_only_without_the_last_relu_features_may_be_negative(last_relu: bool) -> None:
     torch.manual_seed(0)
-    _, maps = ResNet("resnet8", last_relu=last_relu)(torch.randn(4, 3, 8, 8))
+    maps = ResNet("resnet8", last_relu=last_relu)(torch.randn(4, 3, 8, 8)).maps
     with_negatives = [bool((each < 0).any()) for each in maps]
     # At first a block is its shortcut: what it gets is not negative, so neither is what it gives.
     assert with_negatives == [False, False, False]
@@ -58,7 +59,7 @@ def test_only_without_the_last_relu_features_may_be_negative(last_relu: bool) ->
     for module in backbone.modules():
         if isinstance(module, Block):
             nn.init.ones_(module.bn2.weight)
-    with_negatives = [bool((each < 0).any()) for each in backbone(torch.randn(4, 3, 8, 8))[1]]
+    with_negatives = [bool((each < 0).any()) for each in backbone(torch.randn(4, 3, 8, 8)).maps]
     assert with_negatives == [False, False, not last_relu]
 
 
@@ -70,10 +71,10 @@ def test_every_block_starts_as_its_shortcut() -> None:
             torch.testing.assert_close(block(x), block.shortcut(x).relu())
 
 
-@pytest.mark.parametrize("kind", [Classifier, CosineClassifier])
-def test_growing_and_forgetting_move_no_other_logit_by_a_bit(kind: type[Classifier]) -> None:
+@pytest.mark.parametrize("kind", [LinearHead, CosineHead])
+def test_growing_and_forgetting_move_no_other_logit_by_a_bit(kind: type[LinearHead]) -> None:
     torch.manual_seed(0)
-    model = ConvNet(ResNet("resnet8"), kind(64)).eval()
+    model = PooledNet(ResNet("resnet8"), kind(64)).eval()
     images = torch.randn(5, 3, 8, 8)
     with torch.no_grad():
         for size in (3, 1, 2):
@@ -85,7 +86,7 @@ def test_growing_and_forgetting_move_no_other_logit_by_a_bit(kind: type[Classifi
         for gone, left in (([1], [0, 2, 3, 4, 5]), ([2], [0, 2, 4, 5])):  # then the task of one class
             model.forget(gone)
             assert torch.equal(model(images).logits, before[:, left])
-            twin = ConvNet(ResNet("resnet8"), kind(64)).eval()
+            twin = PooledNet(ResNet("resnet8"), kind(64)).eval()
             twin.rebuild(model.structure())
             twin.load_state_dict(model.state_dict())
             assert torch.equal(twin(images).logits, before[:, left])
@@ -95,7 +96,7 @@ def test_growing_and_forgetting_move_no_other_logit_by_a_bit(kind: type[Classifi
 
 
 def test_cosines_are_bounded_and_scaled() -> None:
-    head = CosineClassifier(2)
+    head = CosineHead(2)
     head.expand(2)
     with torch.no_grad():
         head.linears()[0].weight.copy_(torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
@@ -105,11 +106,11 @@ def test_cosines_are_bounded_and_scaled() -> None:
     torch.testing.assert_close(found, 7 * torch.tensor([[1.0, root], [0.0, -root]]))
 
 
-def test_a_method_that_needs_the_other_network_says_so() -> None:
+def test_a_method_that_needs_another_network_says_so() -> None:
     convolutional = recipes.compose("digits", method="replay-resnet")
-    with pytest.raises(UserError, match=r"model\.network must be transformer, not resnet8"):
-        transformer(convolutional)
-    with pytest.raises(UserError, match=r"model\.network must be resnet8, resnet18 or resnet32"):
-        resnet(Config())
-    with pytest.raises(UserError, match=r"model\.encoder vit: a resnet8 has no place for it"):
-        recipes.compose("digits", method="replay-resnet", overrides=["model.encoder=vit"])
+    with pytest.raises(UserError, match=r"has task tokens, so model\.decoder must be tab"):
+        token_network(convolutional)
+    with pytest.raises(UserError, match=r"dytox predicts from pooled features"):
+        pooled(Config(), LinearHead)
+    with pytest.raises(UserError, match=r"model\.encoder must be resnet8, resnet18 or resnet32, not dytox"):
+        path_net(Config(), places=1, tasks_per_path=1)

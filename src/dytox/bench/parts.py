@@ -27,7 +27,7 @@ from dytox.models.attention import (
     split_heads,
 )
 from dytox.models.decoders import TaskAttentionBlock
-from dytox.models.encoders import SelfAttentionBlock, TransformerEncoder
+from dytox.models.transformer import SelfAttentionBlock, TransformerEncoder
 
 
 class Part(NamedTuple):

@@ -22,8 +22,8 @@ from dytox.models.attention import (
 from dytox.models.base import Output
 from dytox.models.decoders import TaskAttentionBlock
 from dytox.models.dytox import DyTox
-from dytox.models.encoders import SelfAttentionBlock, TransformerEncoder
 from dytox.models.heads import SingleHead
+from dytox.models.transformer import SelfAttentionBlock, TransformerEncoder
 
 
 def forward(model: DyTox, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:

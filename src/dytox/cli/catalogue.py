@@ -39,7 +39,7 @@ def methods() -> None:
     for name, about in recipes.methods().items():
         found = find(name if name in known else name.partition("-")[0])  # a variant is named by its method
         what = [about or found.summary]
-        what += [f"on a {found.works_on} alone"] if name in known and found.works_on else []
+        what += [f"on a {found.works_on} encoder alone"] if name in known and found.works_on else []
         what += [f"cannot {found.cannot}"] if found.cannot else []
         names = [name] if name in known else dict.fromkeys([name, recipes.paper_name(name)])
         rows.append((" or ".join(names), "; ".join(what)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import ClassVar
 
 from torch import nn
@@ -15,14 +14,13 @@ from dytox.engine.method import Method
 from dytox.engine.moment import Moment
 from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import balanced_subset
-from dytox.models.build import resnet
+from dytox.models.build import extractor_network
 from dytox.models.extractors import ExtractorNet
 
 
 class ExtractorMethod(Method):
     """A method on an `ExtractorNet`; a subclass says how the newest extractor learns."""
 
-    works_on: ClassVar[str] = "ResNet"
     preset: ClassVar[Preset] = Preset(
         base="resnet",
         config={"finetuning": {"lr": 0.1, "schedule": {"name": "step", "milestones": [15], "gamma": 0.1}}},
@@ -33,7 +31,7 @@ class ExtractorMethod(Method):
 
     def build(self) -> ExtractorNet:
         """One extractor, to which each task adds another."""
-        return ExtractorNet(partial(resnet, self.config))
+        return extractor_network(self.config)
 
     def before_epoch(self, moment: Moment) -> None:
         """After the warm-up of a task's training the classifiers start once more."""

@@ -37,7 +37,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `dytox methods`
     cannot: ClassVar[str] = ""  # what it cannot do by its nature, in one line
-    works_on: ClassVar[str] = ""  # the one kind of network that it is made for, "transformer" or "ResNet"
+    works_on: ClassVar[str] = ""  # the one kind of encoder it works on: convolutional, residual; "": any
     uses_memory: ClassVar[bool] = True
     needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False
@@ -155,7 +155,8 @@ class Method(nn.Module):
 
     def forget(self, places: Collection[int]) -> None:
         """Remove classes, by their places; all other logits keep every bit."""
-        if any(not name.startswith("model.") for name in self.state_dict()):
+        own = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
+        if own or any(part.state_dict() for part in self.children() if part is not self.model):
             raise UserError(f"{self.name} cannot forget a class: it knows classes by more than its outputs.")
         self.model.forget(places)
 

@@ -86,9 +86,10 @@ def resume(
     confirm(config.method.name, trusted, where=f"The run {out}", option="--method")
     confirm(config.data.dataset, trusted, where=f"The run {out}", option="--dataset")
     config, tasks = prepare(config)
-    benchmark = Benchmark(run, tasks, ContinualLearner(config, world), watcher)
     with run.locked() if world.main else nullcontext():
         checkpoint = run.checkpoints.newest()
+        learner = ContinualLearner(config, world, saved=checkpoint is not None)
+        benchmark = Benchmark(run, tasks, learner, watcher)
         done = run.read_metrics() if run.has_metrics() else None
         world.wait()
         if checkpoint is None and done is not None and len(done["steps"]) == len(tasks):
@@ -207,8 +208,7 @@ class Benchmark(Observer):
         learner = self.learner
         learner.restore(kept.structure, kept.method, kept.memory)
         learner.history = state["history"]
-        learner.increments = [task.new for task in done]
-        learner.class_names = list(self.tasks.class_names[: sum(learner.increments)])
+        learner.class_names = list(self.tasks.class_names[: sum(task.new for task in done)])
         if learner.method.needs_all_images and done:
             learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
         return kept.state

@@ -69,20 +69,7 @@ def _task(learner: ContinualLearner, index: int) -> TaskDescription:
         task=index + 1,
         classes=names,
         learned=dates[-1] if dates else None,
-        weight_bytes=_own_bytes(learner, index),
+        weight_bytes=sum(each.nbytes for each in learner.method.model.own_weights(index)),
         memory_images=len(contents),
         memory_bytes=sum(map(len, contents)),
-    )
-
-
-def _own_bytes(learner: ContinualLearner, index: int) -> int:
-    """The weights of one task, by the names under which a model keeps a list of them, one a task."""
-    if len(learner.method.model.increments) != len(learner.increments):
-        return 0
-    own = [f"{many}.{index}." for many in ("task_tokens", "tasks", "extractors")]
-    tensors = learner.method.model.state_dict().items()
-    return sum(
-        each.numel() * each.element_size()
-        for name, each in tensors
-        if any(part in f"{name}." for part in own)
     )

@@ -18,9 +18,10 @@ from dytox.engine.schedule import stretched
 from dytox.errors import UserError
 from dytox.growing import source
 from dytox.growing.source import Source
-from dytox.learner import ContinualLearner, encoders
+from dytox.learner import ContinualLearner
 from dytox.learner.classifier import placed
 from dytox.methods import registry
+from dytox.models.encoders import config_values
 from dytox.runs import files
 
 RECIPE = "own-images"
@@ -109,12 +110,8 @@ def begun(
     frozen: bool,
 ) -> ContinualLearner:
     """A new learner for these images, with the encoder of a file if there is one."""
-    weights = None if encoder is None else encoders.read(encoder)
-    given = {} if weights is None else encoders.values(weights, frozen=frozen, size=None)
-    learner = ContinualLearner(choose(found, recipe, method, overrides, given))
-    if weights is not None:
-        encoders.put(weights, learner.method, learner.size)
-    return learner
+    given = {} if encoder is None else config_values(encoder, frozen=frozen, size=None)
+    return ContinualLearner(choose(found, recipe, method, overrides, given))
 
 
 def state_of(path: Path) -> str | None:

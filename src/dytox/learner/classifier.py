@@ -24,9 +24,10 @@ from dytox.engine.evaluate import scores
 from dytox.engine.method import Method
 from dytox.engine.phase import freeze
 from dytox.errors import UserError, unknown
-from dytox.learner import encoders, fitting
+from dytox.learner import fitting
 from dytox.learner.assessment import Assessment, assess
 from dytox.methods import registry
+from dytox.models.encoders import from_saved_state, own_encoder
 from dytox.randomness import Position, seeded
 from dytox.runs import model_directory
 
@@ -41,33 +42,47 @@ class Classifier:
     """
 
     def __init__(
-        self, config: Config, world: World | None = None, *, encoder: nn.Module | None = None
+        self,
+        config: Config,
+        world: World | None = None,
+        *,
+        encoder: nn.Module | None = None,
+        saved: bool = False,
     ) -> None:
-        """One that knows nothing yet; the config must say the image size.
+        """A classifier that knows no class yet; the config must say the image size.
 
-        `encoder` is the module that the config's `model.encoder: own` asks for.
+        `encoder` is the module that the config's `model.encoder: own` asks for. With `saved` a saved state is
+        restored afterwards, so the file that `model.weights` names is not read.
         """
         self.config, self.world, self.encoder = registry.complete(config), world or World(), encoder
         if config.data.image_size is None:
             raise UserError("Config key data.image_size: a learner needs the side of its images in pixels.")
         self.size = config.data.image_size
-        self.method: Method = self.blank()
+        self.method: Method = self.blank(saved=saved)
         self.memory = Exemplars.empty(self.size)
         self.held_out = self.memory.samples  # never learned from
         self.temperature = 1.0  # of the confidences
         self.class_names: list[str] = []
-        self.increments: list[int] = []
         self.history: list[dict[str, Any]] = []
 
-    def blank(self) -> Method:
-        """The method before its first task."""
+    def blank(self, *, saved: bool = False) -> Method:
+        """The method before its first task; with `saved` its weights are loaded afterwards."""
+        built = from_saved_state(self.config) if saved else self.config
         with seeded(self.config.seed, Position(), "model"):
-            method = registry.find(self.config.method.name)(self.config).eval()
-        if self.config.model.encoder in ("vit", "own"):
-            encoders.check(method)
+            method = registry.find(self.config.method.name)(built).eval()
+        method.config = self.config
         if self.config.model.encoder == "own":
-            method.model.encoder = encoders.own(self.encoder, self.config)
+            if method.needs_all_images:
+                raise UserError(
+                    f"{method.name} builds its network anew at each task, so it cannot take a module."
+                )
+            method.model.put_encoder(own_encoder(self.encoder, self.config))
         return placed(method, self.config)
+
+    @property
+    def increments(self) -> list[int]:
+        """The number of classes of each task that it has learned."""
+        return self.method.model.increments
 
     @property
     def classes_(self) -> list[str]:
@@ -160,7 +175,6 @@ class Classifier:
         description = {
             "config": self.config.model_dump(),
             "classes": self.class_names,
-            "increments": self.increments,
             "structure": self.method.structure(),
             "preprocessing": {
                 "image_size": data.image_size,
@@ -189,11 +203,10 @@ class Classifier:
         """
         saved = model_directory.load(Path(path))
         try:
-            config = fitting.config_of(saved, method)
-            loaded = cls(_runnable(config), encoder=encoder)
+            config = fitting.config_of(saved, method, encoder)
+            loaded = cls(_runnable(config), encoder=encoder, saved=True)
             loaded.restore(saved.description["structure"], saved.model, saved.memory)
             loaded.class_names = saved.description["classes"]
-            loaded.increments = saved.description["increments"]
             loaded.temperature = saved.description["temperature"]
             loaded.history = saved.history
         except Exception as error:  # whatever a description holds, it is a description and no program
@@ -207,7 +220,7 @@ class Classifier:
     ) -> None:
         """Takes over a saved state of method and memory."""
         if self.method.model.increments:
-            self.method = self.blank()
+            self.method = self.blank(saved=True)
         self.method.rebuild(structure)
         self.method.load_state_dict(dict(method))
         freeze(self.method)  # torch multiplies, and rounds, otherwise by what may learn

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import nn
@@ -30,20 +29,24 @@ from dytox.engine.loop import learn
 from dytox.engine.observer import Observer, State
 from dytox.engine.phase import freeze
 from dytox.errors import UserError
-from dytox.learner import encoders
 from dytox.learner.classifier import Classifier
 from dytox.learner.repeats import without_kept
 from dytox.memory.quota import exemplars_per_share
+from dytox.models.encoders import config_values
 
 
 class ContinualLearner(Classifier):
     """Learns tasks one after the other, and predicts among all classes learned so far."""
 
     def __init__(
-        self, config: Config, world: World | None = None, *, encoder: nn.Module | None = None
+        self,
+        config: Config,
+        world: World | None = None,
+        *,
+        encoder: nn.Module | None = None,
+        saved: bool = False,
     ) -> None:
-        """A learner that knows nothing yet; the config must say the image size."""
-        super().__init__(config, world, encoder=encoder)
+        super().__init__(config, world, encoder=encoder, saved=saved)
         self.earlier: Samples | None = None  # kept only for methods that need all images
 
     @classmethod
@@ -64,14 +67,10 @@ class ContinualLearner(Classifier):
         composed = recipes.compose(recipe, method=method, values=config)
         if encoder is None:
             return cls(composed)
-        given = encoder if isinstance(encoder, nn.Module) else encoders.read(encoder)
-        values = encoders.values(given, frozen=frozen, size=composed.data.image_size)
-        complete = recipes.compose(recipe, method=method, values=merge(values, config or {}))
-        if isinstance(given, nn.Module):
-            return cls(complete, encoder=given)
-        learner = cls(complete)
-        encoders.put(given, learner.method, learner.size)
-        return learner
+        named = encoder if isinstance(encoder, nn.Module) else Path(encoder)
+        given = config_values(named, frozen=frozen, size=composed.data.image_size)
+        complete = recipes.compose(recipe, method=method, values=merge(given, config or {}))
+        return cls(complete, encoder=None if isinstance(named, Path) else named)
 
     @property
     def task(self) -> Task:
@@ -127,7 +126,8 @@ class ContinualLearner(Classifier):
         """
         began = time.perf_counter()
         old = len(self.class_names)
-        task = Task(len(self.increments), old, len(names))
+        index = len(self.increments) if start is None else start.position.task  # its model may have grown
+        task = Task(index, old, len(names))
         known = samples.between(0, old)
         self.refuse(names, known)
         lesson = Lesson(
@@ -150,7 +150,6 @@ class ContinualLearner(Classifier):
             self.earlier = lesson.samples("all")
         again = [self.class_names[label] for label in known.labels.unique().tolist()]
         self.class_names += names
-        self.increments += [len(names)] if names else []
         self.history.append(self._record(names, again, len(samples), time.perf_counter() - began))
 
     def refuse(self, names: Sequence[str], known: Samples) -> None:
@@ -208,10 +207,6 @@ class ContinualLearner(Classifier):
         method.forget(places)
         freeze(method)
         self.method = method
-        ends = np.cumsum(self.increments)
-        gone = [int(np.searchsorted(ends, place, side="right")) for place in places]
-        left = [size - gone.count(task) for task, size in enumerate(self.increments)]
-        self.increments = [size for size in left if size]
         forgotten = {self.class_names[place] for place in places}
         self.class_names = [name for name in self.class_names if name not in forgotten]
         self.memory = self.memory.without(places, renumber=True)

@@ -28,9 +28,9 @@ from dytox.engine.validation import learned, rehearsed, reserved, select_apart, 
 from dytox.losses import Term, soft_cross_entropy
 from dytox.memory.quota import exemplars_per_share
 from dytox.models.base import Output
-from dytox.models.build import convnet
-from dytox.models.classifiers import BiasCorrected
-from dytox.models.convnet import ConvNet
+from dytox.models.build import pooled
+from dytox.models.linear_heads import BiasCorrectedHead
+from dytox.models.pooled import PooledNet
 
 
 class BiCOptions(Section):
@@ -51,7 +51,6 @@ class BiC(Method):
     """Distillation; then two numbers, learned on held-out images, take the bias from the new logits."""
 
     name: ClassVar[str] = "bic"
-    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = (
         "distillation, then a linear correction of new logits, learned on held-out images"
     )
@@ -82,11 +81,11 @@ class BiC(Method):
     )
     Options: ClassVar[type[Section]] = BiCOptions
     options: BiCOptions
-    model: ConvNet[BiasCorrected]
+    model: PooledNet[BiasCorrectedHead]
 
-    def build(self) -> ConvNet[BiasCorrected]:
+    def build(self) -> PooledNet[BiasCorrectedHead]:
         """A linear head, whose newest logits are corrected."""
-        return convnet(self.config, BiasCorrected)
+        return pooled(self.config, BiasCorrectedHead)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Stage 1 on all but the validation images, stage 2 on these; select the memory."""
@@ -110,7 +109,7 @@ class BiC(Method):
 
     def learns(self) -> Iterator[nn.Module]:
         """Stage 1: all but the correction, which is none yet."""
-        yield self.model.backbone
+        yield self.model.encoder
         yield self.model.head.tasks
 
     def corrects(self) -> Iterator[nn.Parameter]:

@@ -16,7 +16,6 @@ s_max at the paper's scale are HAT's, as a start: choose λ_s with `dytox tune`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 from pydantic import Field
@@ -32,9 +31,8 @@ from dytox.engine.rehearsal import select_memory
 from dytox.losses import Term, sparsity
 from dytox.models import pruning
 from dytox.models.base import Output
-from dytox.models.build import resnet
+from dytox.models.build import extractor_network
 from dytox.models.extractors import ExtractorNet
-from dytox.models.masks import steepness
 
 
 class DerOptions(Section):
@@ -55,13 +53,13 @@ class Der(ExtractorMethod):
 
     def build(self) -> ExtractorNet:
         """One extractor, to which each task adds another; with masks, if they shall be sparse."""
-        return ExtractorNet(partial(resnet, self.config), masked=self.options.sparsity > 0)
+        return extractor_network(self.config, masked=self.options.sparsity > 0)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train the new extractor; prune it; learn the classifier anew; select the memory."""
         return [
             Action("expand", self.expand),
-            Training("train", "new+memory", self.model.learning, self.config.training),
+            Training("train", "new+memory", self.model.newest, self.config.training),
             Action("tidy", self.tidy),
             *self.classifier_anew(task, self.options.temperature),
             Action("memory", select_memory),
@@ -72,28 +70,28 @@ class Der(ExtractorMethod):
         terms = super().losses(batch, output)
         if output.divergence is not None:
             terms["aux"] = self.divergence(batch, output)
-        if pruning.masks(self.model.newest):
-            layers = pruning.masked_layers(self.model.newest)
+        if pruning.masks(self.model.last):
+            layers = pruning.masked_layers(self.model.last)
             terms["sparsity"] = sparsity(layers).weighted(self.options.sparsity)
         return terms
 
     def before_forward(self, moment: Moment) -> None:
         """Masks get steeper from step to step of an epoch."""
-        for mask in pruning.masks(self.model.newest):
-            mask.s = steepness(moment.position.step, moment.steps, self.options.steepness)
+        for mask in pruning.masks(self.model.last):
+            mask.s = pruning.steepness(moment.position.step, moment.steps, self.options.steepness)
 
     def after_backward(self, moment: Moment) -> None:
         """The masks' gradients are compensated for their steepness."""
-        for mask in pruning.masks(self.model.newest):
+        for mask in pruning.masks(self.model.last):
             mask.compensate()
 
     def after_update(self, moment: Moment) -> None:
         """No channel gets out of reach."""
-        for mask in pruning.masks(self.model.newest):
+        for mask in pruning.masks(self.model.last):
             mask.clamp()
 
     def tidy(self, lesson: Lesson) -> None:
         """Action: what served training goes, and the channels that the masks close."""
         self.model.drop_divergence_head()
         if self.options.sparsity:
-            pruning.prune_masked(self.model.newest)
+            pruning.prune_masked(self.model.last)

@@ -10,7 +10,7 @@ images without augmentation, unless `memory.shares` says otherwise; an epoch see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -26,9 +26,8 @@ from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import select_memory
 from dytox.losses import Term, distillation
 from dytox.models.base import Output
-from dytox.models.build import transformer
+from dytox.models.build import token_network
 from dytox.models.dytox import DyTox
-from dytox.models.heads import SingleHead
 
 
 class DyToxOptions(Section):
@@ -53,7 +52,6 @@ class DyToxMethod(Method):
     """A token and a classifier a task; distillation, divergence, and finetuning on a balanced memory."""
 
     name: ClassVar[str] = "dytox"
-    works_on: ClassVar[str] = "transformer"
     summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
     preset: ClassVar[Preset] = Preset(tuned={"method": {"distillation_scale": 10.0}})
     Options: ClassVar[type[Section]] = DyToxOptions
@@ -62,7 +60,7 @@ class DyToxMethod(Method):
 
     def build(self) -> DyTox:
         """The transformer with the components that the options leave in."""
-        return transformer(
+        return token_network(
             self.config,
             token_expansion=self.options.token_expansion,
             independent_heads=self.options.independent_heads,
@@ -83,17 +81,9 @@ class DyToxMethod(Method):
             phases.append(Training("finetune", "memory", self.learns_in_finetuning, self.config.finetuning))
         return phases
 
-    def learns_in_training(self) -> Iterator[nn.Module | nn.Parameter]:
-        """All but the old tokens, the old classifiers and, where each task has one, the old decoders."""
-        model = self.model
-        yield model.encoder
-        yield model.newest_decoder()
-        yield model.task_tokens[-1]
-        yield model.heads.tasks[-1]
-        if isinstance(model.heads, SingleHead):
-            yield model.heads.norms[-1]
-        if model.divergence_head is not None:
-            yield model.divergence_head
+    def learns_in_training(self) -> Iterable[nn.Module | nn.Parameter]:
+        """All but what belongs to older tasks alone."""
+        return self.model.newest()
 
     def learns_in_finetuning(self) -> Iterator[nn.Module | nn.Parameter]:
         """All but the encoder."""

@@ -28,9 +28,9 @@ from dytox.engine.rehearsal import growing, select, select_memory
 from dytox.losses import Term, soft_cross_entropy
 from dytox.memory.quota import exemplars_per_share
 from dytox.models.base import Output
-from dytox.models.build import convnet
-from dytox.models.classifiers import Classifier
-from dytox.models.convnet import ConvNet
+from dytox.models.build import pooled
+from dytox.models.linear_heads import LinearHead
+from dytox.models.pooled import PooledNet
 
 
 class E2EOptions(Section):
@@ -45,7 +45,6 @@ class E2E(Method):
     """A distillation for every head, noise in the gradients, and balanced finetuning."""
 
     name: ClassVar[str] = "e2e"
-    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "a head a task, each distilled, gradient noise, balanced finetuning"
     preset: ClassVar[Preset] = Preset(
         base="resnet",
@@ -61,11 +60,11 @@ class E2E(Method):
     )
     Options: ClassVar[type[Section]] = E2EOptions
     options: E2EOptions
-    model: ConvNet[Classifier]
+    model: PooledNet[LinearHead]
 
-    def build(self) -> ConvNet[Classifier]:
+    def build(self) -> PooledNet[LinearHead]:
         """A block of rows a task is a head a task."""
-        return convnet(self.config, Classifier)
+        return pooled(self.config, LinearHead)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train; balance the memory; finetune on it, taught by the network as trained; select the memory."""

@@ -29,32 +29,30 @@ from dytox.engine.rehearsal import growing, select_memory
 from dytox.errors import UserError
 from dytox.losses import Term, classification
 from dytox.models.base import Output
-from dytox.models.build import convnet
-from dytox.models.class_means import ClassMeans
-from dytox.models.classifiers import Classifier
-from dytox.models.convnet import ConvNet
+from dytox.models.build import pooled
+from dytox.models.linear_heads import ClassMeans, LinearHead
+from dytox.models.pooled import PooledNet
 
 
 class ICaRL(Method):
     """Old classes learn what the old network says; an image belongs to the class whose mean is nearest."""
 
     name: ClassVar[str] = "icarl"
-    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "sigmoid distillation of the old classes, nearest mean of exemplars"
     cannot: ClassVar[str] = "do without a memory"
     needs_memory: ClassVar[bool] = True
     preset: ClassVar[Preset] = Preset(
         base="resnet", config={"model": {"last_relu": False}, "loss": {"activation": "sigmoid"}}
     )
-    model: ConvNet[Classifier]
+    model: PooledNet[LinearHead]
 
-    def build(self) -> ConvNet[Classifier]:
+    def build(self) -> PooledNet[LinearHead]:
         """A linear head for learning, class means for predicting."""
         if self.config.loss.activation != "sigmoid":
             raise UserError(
                 "Impossible config: icarl learns with sigmoids, so loss.activation must be sigmoid."
             )
-        return convnet(self.config, Classifier, ClassMeans)
+        return pooled(self.config, LinearHead, ClassMeans)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train on new images and memory; select the memory; measure the means anew."""

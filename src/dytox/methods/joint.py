@@ -45,6 +45,7 @@ class Joint(Method):
         """Action: a new model for all classes seen."""
         device, dtype = self.device, self.dtype
         with lesson.seeded("restart"):
-            self.model = self.build()
-            self.model.expand(lesson.task.seen)
-        self.model.to(device, dtype)
+            model = self.build()
+            model.expand(lesson.task.seen)
+        model.increments = [*self.model.increments, lesson.task.new]  # the tasks of one expansion
+        self.model = model.to(device, dtype)

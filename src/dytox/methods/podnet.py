@@ -12,7 +12,7 @@ ResNet-8 or -32 (there a fourth, of the last block); with MixUp, the losses of b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import ClassVar
 
@@ -32,9 +32,9 @@ from dytox.engine.rehearsal import growing, select_memory
 from dytox.errors import UserError
 from dytox.losses import Term, cosine_distance, nca, pod_spatial
 from dytox.models.base import Output
-from dytox.models.build import resnet
-from dytox.models.convnet import ConvNet
-from dytox.models.proxies import ProxyClassifier, centres
+from dytox.models.build import pooled
+from dytox.models.linear_heads import ProxyHead, centres
+from dytox.models.pooled import PooledNet
 
 
 class PodNetOptions(Section):
@@ -50,7 +50,7 @@ class PodNet(Method):
     """Distils pooled maps of every stage; classes have several proxies."""
 
     name: ClassVar[str] = "podnet"
-    works_on: ClassVar[str] = "ResNet"
+    works_on: ClassVar[str] = "convolutional"
     summary: ClassVar[str] = "distils pooled maps of every stage; several proxies a class"
     preset: ClassVar[Preset] = Preset(
         base="resnet",
@@ -63,18 +63,17 @@ class PodNet(Method):
     )
     Options: ClassVar[type[Section]] = PodNetOptions
     options: PodNetOptions
-    model: ConvNet[ProxyClassifier]
+    model: PooledNet[ProxyHead]
 
-    def build(self) -> ConvNet[ProxyClassifier]:
-        """A ResNet, whose features may be negative, and proxies."""
+    def build(self) -> PooledNet[ProxyHead]:
+        """An encoder whose maps are distilled, and proxies."""
         loss = self.config.loss
         if loss.activation != "softmax" or loss.label_smoothing:
             raise UserError(
                 "Impossible config: podnet has its own loss, so loss.activation must be softmax and "
                 "loss.label_smoothing 0."
             )
-        backbone = resnet(self.config)
-        return ConvNet(backbone, ProxyClassifier(backbone.dim, proxies=self.options.proxies))
+        return pooled(self.config, lambda dim: ProxyHead(dim, proxies=self.options.proxies))
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train with the teacher; select the memory; finetune the proxies on it."""
@@ -100,9 +99,10 @@ class PodNet(Method):
         labels = range(lesson.task.old, lesson.task.seen)
         of_class = [found[lesson.new.labels == label] for label in labels]
         wanted = torch.stack([centres(each, self.options.proxies, source) for each in of_class])
-        self.model.head.imprint(lesson.world.from_main(wanted))
+        old = self.model.rows()[: self.model.old]
+        self.model.head.imprint(lesson.world.from_main(wanted), old)
 
-    def learns(self) -> Iterator[nn.Module | nn.Parameter]:
+    def learns(self) -> Iterable[nn.Module | nn.Parameter]:
         """All but the old proxies."""
         return self.model.newest()
 

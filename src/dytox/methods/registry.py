@@ -1,4 +1,4 @@
-"""Methods by name: the package's own, those of other packages, and any `package.module:Class`."""
+"""Finding methods: those of the package and of installed packages by name, any other as `module:Class`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUILT_IN = {
 
 
 def places() -> dict[str, str]:
-    """Where each method is defined: name -> `module:Class`."""
+    """The methods known by name, each with its `module:Class`; an entry point never hides one of the package."""
     import importlib.metadata  # slow to import
 
     points = importlib.metadata.entry_points(group="dytox.methods")
@@ -51,12 +51,14 @@ def find(name: str) -> type[Method]:
 
 
 def complete(config: Config) -> Config:
-    """The config with all options of its method, checked."""
+    """The config with all options of its method; raise if the method cannot work with it."""
     from dytox.checking import merge, validate
     from dytox.config import MethodConfig
+    from dytox.models.encoders import refuse_encoder
 
     method = find(config.method.name)
     options = validate(method.Options, config.method.options, "method.")
+    refuse_encoder(config.method.name, method.works_on, config.model)
     if config.memory.size and not method.uses_memory:
         raise UserError(
             f"{config.method.name} never has a memory, so memory.size must be 0, not {config.memory.size}; "

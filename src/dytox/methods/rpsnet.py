@@ -12,7 +12,7 @@ is varied instead of rotation, and images are normalised as the scenario says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import torch
@@ -44,7 +44,7 @@ class RpsNet(Method):
     """Parallel modules in every level, and a new path through them every second task."""
 
     name: ClassVar[str] = "rpsnet"
-    works_on: ClassVar[str] = "ResNet"
+    works_on: ClassVar[str] = "residual"
     summary: ClassVar[str] = (
         "a new path of modules every second task, old ones frozen; adds some beyond M = 8"
     )
@@ -78,14 +78,14 @@ class RpsNet(Method):
         """Train the last path with the teacher; select the memory."""
         return [
             *growing(self, task),
-            Training("train", "new+memory", self.model.learning, self.config.training),
+            Training("train", "new+memory", self.model.newest, self.config.training),
             Action("tidy", self.drop_teacher),
             Action("memory", select_memory),
         ]
 
-    def rehearses(self) -> Iterator[nn.Module]:
+    def rehearses(self) -> Iterable[nn.Module]:
         """What a task teaches: earlier paths stay."""
-        return self.model.learning()
+        return self.model.newest()
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
         """L = L_clf + φ L_kd, the latter with a teacher; φ = 1 up to the third task, then 2.5, 5, 7.5 …"""

@@ -40,6 +40,7 @@ class SimpleDer(ExtractorMethod):
     """Keeps every task's extractor, each pruned by a rule without a number, and distils the old logits."""
 
     name: ClassVar[str] = "simple_der"
+    works_on: ClassVar[str] = "residual"
     summary: ClassVar[str] = "Simple-DER-like: as der, distilled, each extractor pruned by a stand-in rule"
     preset: ClassVar[Preset] = ExtractorMethod.preset.model_copy(
         update={
@@ -57,9 +58,9 @@ class SimpleDer(ExtractorMethod):
         """Train a new extractor, prune it, let it recover; then the classifier and the memory."""
         return [
             *growing(self, task),
-            Training("train", "new+memory", self.model.learning, self.config.training),
+            Training("train", "new+memory", self.model.newest, self.config.training),
             Action("prune", self.prune),
-            Training("recover", "new+memory", self.model.learning, self.recovery()),
+            Training("recover", "new+memory", self.model.newest, self.recovery()),
             Action("tidy", self.tidy),
             *self.classifier_anew(task, self.options.temperature),
             Action("memory", select_memory),
@@ -87,7 +88,7 @@ class SimpleDer(ExtractorMethod):
 
     def prune(self, lesson: Lesson) -> None:
         """Action: the weak filters of the newest extractor go."""
-        pruning.prune_weak(self.model.newest)
+        pruning.prune_weak(self.model.last)
 
     def tidy(self, lesson: Lesson) -> None:
         """Action: teacher and second classifier have served."""

@@ -11,7 +11,7 @@ its two labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import sqrt
 from typing import ClassVar
 
@@ -29,9 +29,9 @@ from dytox.engine.prototypes import prototypes
 from dytox.engine.rehearsal import growing, select_memory
 from dytox.losses import Term, cosine_distance, margin_ranking
 from dytox.models.base import Output
-from dytox.models.build import convnet
-from dytox.models.classifiers import CosineClassifier
-from dytox.models.convnet import ConvNet
+from dytox.models.build import pooled
+from dytox.models.linear_heads import CosineHead
+from dytox.models.pooled import PooledNet
 
 
 class UCIROptions(Section):
@@ -46,16 +46,15 @@ class UCIR(Method):
     """Cosines instead of products, features that keep their direction, and a margin for old images."""
 
     name: ClassVar[str] = "ucir"
-    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "cosine head, distillation of the features' direction, margin ranking"
     preset: ClassVar[Preset] = Preset(base="resnet", config={"model": {"last_relu": False}})
     Options: ClassVar[type[Section]] = UCIROptions
     options: UCIROptions
-    model: ConvNet[CosineClassifier]
+    model: PooledNet[CosineHead]
 
-    def build(self) -> ConvNet[CosineClassifier]:
+    def build(self) -> PooledNet[CosineHead]:
         """A cosine head with one learned scale."""
-        return convnet(self.config, CosineClassifier)
+        return pooled(self.config, CosineHead)
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Imprint the new rows; train on new images and memory; select the memory."""
@@ -71,11 +70,11 @@ class UCIR(Method):
     @torch.no_grad()
     def imprint(self, lesson: Lesson) -> None:
         """Action: a new row is the mean direction of its class, as long as old rows are on average."""
-        *old, new = [rows.weight for rows in self.model.head.linears()]
-        length = torch.cat(old).norm(dim=1).mean()
+        length = self.model.rows()[: self.model.old].norm(dim=1).mean()
+        new = self.model.head.linears()[-1].weight
         new.copy_(prototypes(lesson, lesson.new).to(new) * length)
 
-    def learns(self) -> Iterator[nn.Module | nn.Parameter]:
+    def learns(self) -> Iterable[nn.Module | nn.Parameter]:
         """All but the old rows: neither the loss nor the decay of weights moves them."""
         return self.model.newest()
 
@@ -87,7 +86,7 @@ class UCIR(Method):
             features = self.features(output)
             direction = cosine_distance(features, self.features(self.teach(batch)))
             ranking = margin_ranking(
-                self.model.head.cosines(features),
+                self.model.select(self.model.head.cosines(features)),
                 batch.labels,
                 old=old,
                 margin=options.margin,

@@ -26,9 +26,9 @@ from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import growing, select_memory
 from dytox.losses import Term, distillation_by_image
 from dytox.models.base import Output
-from dytox.models.build import convnet
-from dytox.models.classifiers import Classifier
-from dytox.models.convnet import ConvNet
+from dytox.models.build import pooled
+from dytox.models.linear_heads import LinearHead
+from dytox.models.pooled import PooledNet
 
 
 class WAOptions(Section):
@@ -41,16 +41,15 @@ class WA(Method):
     """Distillation, then the rows of new classes are brought to the length of the old ones'."""
 
     name: ClassVar[str] = "wa"
-    works_on: ClassVar[str] = "ResNet"
     summary: ClassVar[str] = "distillation, then new rows of the head are scaled to the length of old ones"
     preset: ClassVar[Preset] = Preset(base="resnet")
     Options: ClassVar[type[Section]] = WAOptions
     options: WAOptions
-    model: ConvNet[Classifier]
+    model: PooledNet[LinearHead]
 
-    def build(self) -> ConvNet[Classifier]:
+    def build(self) -> PooledNet[LinearHead]:
         """A linear head without a bias."""
-        return convnet(self.config, lambda dim: Classifier(dim, bias=False))
+        return pooled(self.config, lambda dim: LinearHead(dim, bias=False))
 
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train on new images and memory; align; select the memory."""
@@ -80,6 +79,6 @@ class WA(Method):
     @torch.no_grad()
     def align(self, lesson: Lesson) -> None:
         """Action: the new rows times γ = mean ‖w_old‖ / mean ‖w_new‖, one number for all of them."""
-        *old, new = [rows.weight for rows in self.model.head.linears()]
+        new = self.model.head.linears()[-1].weight
         length = new.norm(dim=1).mean().clamp_min(1e-12)
-        new.mul_(torch.cat(old).norm(dim=1).mean() / length)
+        new.mul_(self.model.rows()[: self.model.old].norm(dim=1).mean() / length)

@@ -1,92 +1,210 @@
-"""From an image to patch tokens: the tokenizer and the stack of self-attention blocks (section 3.1)."""
+"""The encoders that `model.encoder` names. Adding one is one entry in `ENCODERS`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
 
-from dytox.models.attention import GatedPositionalSelfAttention, SelfAttention, linear
+from dytox.config import Config, ModelConfig
+from dytox.errors import UserError, unknown
+from dytox.models.base import Encoder
+from dytox.models.pretrained import OwnEncoder, VisionTransformer, Weights, translate
+from dytox.models.resnet import HybridEncoder, Name, ResNet
+from dytox.models.transformer import TransformerEncoder
 
-Attention = Literal["gpsa", "plain"]
-
-
-class PatchTokenizer(nn.Module):
-    """x_0: the image cut into patches, each projected, with a learned positional embedding added."""
-
-    def __init__(self, *, image_size: int, patch_size: int, dim: int) -> None:
-        super().__init__()
-        self.side = image_size // patch_size
-        self.proj = nn.Conv2d(3, dim, kernel_size=patch_size, stride=patch_size)
-        self.pos_embed = nn.Parameter(torch.empty(self.side**2, dim))  # the paper: N+1; its code: N
-        nn.init.trunc_normal_(self.pos_embed, std=0.02)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Images (batch, 3, height, width) as tokens (batch, patches, dim)."""
-        return self.proj(images).flatten(2).transpose(1, 2) + self.pos_embed  # (batch, patches, dim)
+SAVED = "(saved with the model)"  # in the place of model.weights: they are loaded with all other weights
+HEAD = 64  # the length of a ViT's attention heads, which its weights do not tell
 
 
-class Mlp(nn.Sequential):
-    """Two linear layers around a GELU."""
+@dataclass(frozen=True)
+class Entry:
+    """An encoder by name: how it is built from a config, and what else methods ask about it."""
 
-    def __init__(self, dim: int, hidden: int) -> None:
-        super().__init__(linear(dim, hidden), nn.GELU(), linear(hidden, dim))
-
-
-def added(x: Tensor, branch: Tensor, keep: Tensor | None) -> Tensor:
-    """x + branch (batch, …); with DropPath the branch times `keep` (batch, …): 0 or 1 / (1 - rate)."""
-    if keep is None:
-        return x + branch
-    return torch.addcmul(x, branch, keep.view(*keep.shape, *[1] * (branch.ndim - keep.ndim)))
+    build: Callable[[Config], Encoder]
+    convolutional: bool = False  # whether its encodings have a map for each stage
+    residual: bool = False  # whether it is a ResNet, whose blocks can be pruned
+    load: Callable[[Encoder, Config, Path], None] | None = None  # the weights of a file
 
 
-class SelfAttentionBlock(nn.Module):
-    """SAB (eq. 1): pre-norm self-attention and MLP, each beside a shortcut."""
+def build_encoder(config: Config, *, pretrained: bool = True) -> Encoder:
+    """The encoder of a config, with the weights of the file `model.weights` unless they come from elsewhere.
 
-    def __init__(self, attention: SelfAttention, dim: int, mlp_ratio: float) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(dim)
-        self.attn = attention
-        self.norm2 = nn.LayerNorm(dim)
-        self.mlp = Mlp(dim, int(dim * mlp_ratio))
-
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """(batch, patches, dim), and the same out; `keep` is (batch, 2), one a branch."""
-        attention_keep, mlp_keep = (None, None) if keep is None else keep.unbind(dim=1)
-        x = added(x, self.attn(self.norm1(x)), attention_keep)
-        return added(x, self.mlp(self.norm2(x)), mlp_keep)
+    Raises if it is to be frozen and has no weights: it would stay random for ever.
+    """
+    model, entry = config.model, entry_of(config.model)
+    encoder = entry.build(config)
+    if pretrained and model.weights != SAVED:
+        _read_weights(encoder, entry, config)
+    if model.frozen and model.encoder != "own":  # an own module is frozen when it is put in
+        encoder.freeze()
+    return encoder
 
 
-class TransformerEncoder(nn.Module):
-    """SAB_L ∘ … ∘ SAB_1 of the tokenizer's x_0: the part that all tasks share."""
+def _read_weights(encoder: Encoder, entry: Entry, config: Config) -> None:
+    model = config.model
+    if model.weights is None:
+        if model.frozen and model.encoder != "own":
+            raise UserError(
+                "Impossible config: model.frozen without a pretrained encoder (model.weights): it would stay "
+                "random for ever."
+            )
+    elif entry.load is None:
+        raise UserError(
+            f"Config key model.encoder: {model.encoder} takes no weights from a file, and model.weights is "
+            f"{model.weights!r}."
+        )
+    else:
+        entry.load(encoder, config, Path(model.weights).expanduser())
 
-    def __init__(
-        self,
-        *,
-        image_size: int,
-        patch_size: int,
-        dim: int,
-        heads: int,
-        depth: int,
-        attention: Attention,
-        mlp_ratio: float,
-        locality_strength: float,
-    ) -> None:
-        super().__init__()
-        self.tokenizer = PatchTokenizer(image_size=image_size, patch_size=patch_size, dim=dim)
 
-        def make_attention() -> SelfAttention:
-            if attention == "plain":
-                return SelfAttention(dim, heads)
-            side = self.tokenizer.side
-            return GatedPositionalSelfAttention(dim, heads, side=side, locality_strength=locality_strength)
+def from_saved_state(config: Config) -> Config:
+    """The config with which a network is built whose weights are loaded afterwards: no file is read."""
+    return config.model_copy(update={"model": config.model.model_copy(update={"weights": SAVED})})
 
-        self.sabs = nn.ModuleList(SelfAttentionBlock(make_attention(), dim, mlp_ratio) for _ in range(depth))
 
-    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Images as x_L (batch, patches, dim); `keep` is (batch, depth, 2), one a branch."""
-        x = self.tokenizer(images)
-        for level, sab in enumerate(self.sabs):
-            x = sab(x, None if keep is None or not self.training else keep[:, level])
-        return x  # (batch, patches, dim)
+def entry_of(model: ModelConfig) -> Entry:
+    """The entry of the encoder that a config names."""
+    if model.encoder not in ENCODERS:
+        raise unknown("encoder", model.encoder, ENCODERS)
+    return ENCODERS[model.encoder]
+
+
+def refuse_encoder(method: str, works_on: str, model: ModelConfig) -> None:
+    """Raise if a method that works on "convolutional" or "residual" encoders alone has another one."""
+    entry_of(model)
+    fitting = [name for name, entry in ENCODERS.items() if not works_on or getattr(entry, works_on)]
+    if model.encoder not in fitting:
+        raise UserError(
+            f"Impossible config: {method} works on {works_on} encoders, so model.encoder must be "
+            f"{', '.join(fitting[:-1])} or {fitting[-1]}, not {model.encoder}."
+        )
+
+
+def _size(config: Config, *, patches: bool = True) -> int:
+    """The image size, known once the data are, which must be a multiple of the patch size."""
+    size, patch = config.data.image_size, config.model.patch_size
+    assert size is not None, "the image size is known once the data are"
+    if patches and size % patch:
+        raise UserError(
+            f"Impossible config: data.image_size {size} is not a multiple of model.patch_size {patch}."
+        )
+    return size
+
+
+def _sabs(config: Config) -> Encoder:
+    model = config.model
+    return TransformerEncoder(
+        image_size=_size(config),
+        patch_size=model.patch_size,
+        dim=model.dim,
+        heads=model.heads,
+        depth=model.depth,
+        attention=model.attention,
+        mlp_ratio=model.mlp_ratio,
+        locality_strength=model.locality_strength,
+    )
+
+
+def _hybrid(config: Config) -> Encoder:
+    return HybridEncoder(config.model.dim, network=config.model.hybrid, stem=config.model.stem)
+
+
+def _resnet(name: Name, config: Config) -> Encoder:
+    return ResNet(name, stem=config.model.stem, last_relu=config.model.last_relu)
+
+
+def _vit(config: Config) -> Encoder:
+    model = config.model
+    return VisionTransformer(
+        image_size=_size(config),
+        patch_size=model.patch_size,
+        dim=model.dim,
+        heads=model.heads,
+        depth=model.depth,
+        mlp_ratio=model.mlp_ratio,
+    )
+
+
+def _own(config: Config) -> Encoder:
+    """A placeholder: the module itself is put in its place by `ContinualModel.put_encoder`."""
+    return OwnEncoder(nn.Identity(), config.model.dim)
+
+
+def own_encoder(module: nn.Module | None, config: Config) -> OwnEncoder:
+    """A user's module as an encoder of this config."""
+    if module is None:
+        raise UserError("its encoder is a module of your own: give it, as in load(path, encoder=module)")
+    encoder = OwnEncoder(module, config.model.dim)
+    dim = encoder.measure(_size(config, patches=False))
+    if dim != config.model.dim:
+        raise UserError(f"The encoder gives tokens of length {dim}, where model.dim is {config.model.dim}.")
+    if config.model.frozen:
+        encoder.freeze()
+    return encoder
+
+
+def read_vit(path: Path) -> Weights:
+    """The weights of a plain ViT in a safetensors file."""
+    try:
+        return translate(load_file(path))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: model.weights names the file of a pretrained encoder.") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged or not a safetensors file: {error}.") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _load_vit(encoder: Encoder, config: Config, path: Path) -> None:
+    weights, given = read_vit(path), config.model.model_dump()
+    sizes = vit_values(weights)
+    for key, size in sizes.items():
+        if given[key] != size:
+            settings = " ".join(f"--set model.{name}={value}" for name, value in sizes.items())
+            raise UserError(
+                f"Config key model.{key}: the encoder's file says {size!r}, not {given[key]!r}; set its "
+                f"sizes with {settings}, and model.heads to its number of heads."
+            )
+    encoder.load_state_dict(weights.at(_size(config)))
+
+
+def vit_values(weights: Weights) -> dict[str, Any]:
+    """What the section `model` of a config must say for these weights, the number of heads left out."""
+    return {
+        "encoder": "vit",
+        "patch_size": weights.patch_size,
+        "dim": weights.dim,
+        "depth": weights.depth,
+        "mlp_ratio": float(weights.mlp_ratio),
+    }
+
+
+def config_values(encoder: Path | nn.Module, *, frozen: bool, size: int | None) -> dict[str, Any]:
+    """What a config must say for the file of a ViT, or for a module, tried out on an image of this size."""
+    if isinstance(encoder, Path):
+        weights = read_vit(encoder)
+        model = {**vit_values(weights), "heads": max(1, weights.dim // HEAD), "weights": str(encoder)}
+        return {"data": {"image_size": weights.image_size}, "model": {**model, "frozen": frozen}}
+    if size is None:
+        raise UserError("Config key data.image_size: an encoder of your own needs the side of its images.")
+    dim = OwnEncoder(encoder).measure(size)
+    heads = max(heads for heads in (1, 2, 3, 4, 6, 8, 12) if dim % heads == 0)
+    return {"model": {"encoder": "own", "frozen": frozen, "dim": dim, "heads": heads}}
+
+
+ENCODERS: dict[str, Entry] = {
+    "dytox": Entry(_sabs),
+    "hybrid": Entry(_hybrid, convolutional=True),
+    "resnet8": Entry(partial(_resnet, "resnet8"), convolutional=True, residual=True),
+    "resnet18": Entry(partial(_resnet, "resnet18"), convolutional=True, residual=True),
+    "resnet32": Entry(partial(_resnet, "resnet32"), convolutional=True, residual=True),
+    "vit": Entry(_vit, load=_load_vit),
+    "own": Entry(_own),
+}

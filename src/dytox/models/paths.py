@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
-from dytox.models import slots
-from dytox.models.base import Constant, ContinualModel, Output
+from dytox.models.base import Constant, ContinualModel, Output, outputs_of
 from dytox.models.batchnorm import BatchNorm2d
-from dytox.models.classifiers import Classifier
+from dytox.models.linear_heads import LinearHead
 
 POOLED = (5, 7)  # levels whose map is halved
 POOLED_LARGE = (3, 5, 7)  # with the stem for large images
@@ -80,7 +79,7 @@ class PathNet(ContinualModel):
             Level(inputs, outputs, large_stem=large_stem, pooled=number in pooled)
             for number, (inputs, outputs) in enumerate(pairwise(channels), start=1)
         )
-        self.head = Classifier(self.dim)
+        self.head = LinearHead(self.dim)
         self.paths: list[list[int]] = []  # the place of its module in each level
         self.tasks_on_path = 0  # that the last path has learned
         self._add_path([0] * len(self.levels))
@@ -99,18 +98,15 @@ class PathNet(ContinualModel):
         """How many it has learned, or is learning."""
         return (len(self.paths) - 1) * self.tasks_per_path + self.tasks_on_path
 
-    def expand(self, classes: int) -> None:
-        """New rows of the head and, where the last path has had its tasks, a new path."""
-        like = next(self.parameters())
+    def grow(self, classes: int) -> None:
+        """Add rows to the head and, if the last path has had its tasks, a new path."""
         if self.tasks_on_path == self.tasks_per_path:
             free = [level.free(self.places) for level in self._levels()]
             self._add_path([each[int(torch.randint(len(each), (), device="cpu"))] for each in free])
         self.tasks_on_path += 1
         self.head.expand(classes)
-        self.increments.append(classes)
-        self.to(device=like.device, dtype=like.dtype)
 
-    def learning(self) -> Iterator[nn.Module]:
+    def newest(self) -> Iterable[nn.Module]:
         """The last path, the shortcuts and the head; earlier paths are left as they are."""
         for level, place in zip(self._levels(), self.paths[-1], strict=True):
             yield level.used[str(place)]
@@ -118,10 +114,12 @@ class PathNet(ContinualModel):
                 yield level.shortcut
         yield self.head
 
-    def forget(self, places: Collection[int]) -> None:
-        """Without these classes; the paths stay, as all classes use all of them."""
-        self.head.forget(places)
-        self.increments = [layer.out_features for layer in self.head.linears()]
+    def erase(self, outputs: Collection[int]) -> None:
+        """The paths stay, as all classes use all of them."""
+        self.head.forget(outputs)
+
+    def block_weights(self, block: int) -> Iterable[Tensor]:
+        return self.head.tasks[block].parameters()
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
         """Images (batch, 3, height, width) as an output; `draws` are for networks that have any."""
@@ -129,16 +127,14 @@ class PathNet(ContinualModel):
         for level in self.levels:
             x = level(x)
         features = x.mean(dim=(2, 3))
-        return Output(self.head(features), features[:, None])
+        return Output(self.select(self.head(features)), features[:, None])
 
     def structure(self) -> dict[str, Any]:
-        """The tasks, the gaps that forgotten classes left, and the paths."""
-        gaps = slots.to_json(self.head.slots)
+        """The tasks and the paths."""
         paths = [list(path) for path in self.paths]
-        return {**super().structure(), **gaps, "paths": paths, "tasks_on_path": self.tasks_on_path}
+        return {**super().structure(), "paths": paths, "tasks_on_path": self.tasks_on_path}
 
     def rebuild(self, structure: Mapping[str, Any]) -> None:
-        """Grows to this structure."""
         like = next(self.parameters())
         paths, on_last = structure["paths"], structure["tasks_on_path"]
         numbers = all(type(each) is int and each >= 0 for each in (on_last, *chain(*paths)))
@@ -149,8 +145,7 @@ class PathNet(ContinualModel):
         for path in paths[1:]:
             self._add_path(list(path))
         self.tasks_on_path = on_last
-        for classes in structure["increments"]:
+        for classes in outputs_of(structure):
             self.head.expand(classes)
-        self.increments = list(structure["increments"])
-        self.head.rebuild(structure)
+        self.restore_tasks(structure)
         self.to(device=like.device, dtype=like.dtype)

@@ -1,7 +1,4 @@
-"""Encoders that know something already: a plain ViT from a file, or any module of somebody's own.
-
-A frozen encoder is in eval mode always, and its parameters are `Constant`s: no phase trains them.
-"""
+"""Pretrained encoders: a plain ViT whose weights come from a file, or a user's own module."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from torch.nn.functional import interpolate, scaled_dot_product_attention
 
 from dytox.errors import UserError
 from dytox.models.attention import SelfAttention, linear, split_heads
-from dytox.models.base import Constant
-from dytox.models.encoders import SelfAttentionBlock
+from dytox.models.base import Encoder, Encoding
+from dytox.models.transformer import SelfAttentionBlock
 
 EPSILON = 1e-6  # of a ViT's LayerNorms
 
@@ -39,27 +36,6 @@ RENAMED = (
 LEFT_OUT = re.compile(r"(head|head_dist|classifier|pooler|fc_norm|pre_logits)\.")
 
 
-class Pretrained(nn.Module):
-    """An encoder that may be frozen."""
-
-    frozen = False
-
-    def freeze(self) -> None:
-        """Nothing in it learns from now on."""
-        self.frozen = True
-        constants: dict[int, Constant] = {}  # a parameter shared by two modules stays shared
-        for part in self.modules():
-            for name, parameter in list(part.named_parameters(recurse=False)):
-                constants.setdefault(id(parameter), Constant(parameter.detach()))
-                setattr(part, name, constants[id(parameter)])
-        self.eval()
-
-    def train(self, mode: bool = True) -> Pretrained:
-        """Not where it is frozen."""
-        super().train(mode and not self.frozen)
-        return self
-
-
 class QkvAttention(SelfAttention):
     """As in a ViT: one projection with bias for queries, keys and values."""
 
@@ -75,13 +51,14 @@ class QkvAttention(SelfAttention):
         return scaled_dot_product_attention(q, k, v)
 
 
-class VisionTransformer(Pretrained):
-    """A plain ViT (Dosovitskiy 2021): all its tokens, the class token first."""
+class VisionTransformer(Encoder):
+    """A plain ViT (Dosovitskiy 2021): all its tokens, the class token first, which is also its summary."""
 
     def __init__(
         self, *, image_size: int, patch_size: int, dim: int, heads: int, depth: int, mlp_ratio: float
     ) -> None:
         super().__init__()
+        self.dim, self.depth = dim, depth
         self.proj = nn.Conv2d(3, dim, kernel_size=patch_size, stride=patch_size)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (image_size // patch_size) ** 2, dim))
@@ -93,41 +70,42 @@ class VisionTransformer(Pretrained):
             if isinstance(part, nn.LayerNorm):
                 part.eps = EPSILON
 
-    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Images as tokens (batch, 1 + patches, dim); `keep` is (batch, depth, 2), one a branch."""
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
+        """Images as tokens (batch, 1 + patches, dim)."""
         patches = self.proj(images).flatten(2).transpose(1, 2)
         x = torch.cat([self.cls_token.expand(patches.shape[0], -1, -1), patches], dim=1) + self.pos_embed
         for level, sab in enumerate(self.sabs):
             x = sab(x, None if keep is None or not self.training else keep[:, level])
-        return self.norm(x)  # (batch, 1 + patches, dim)
+        x = self.norm(x)  # (batch, 1 + patches, dim)
+        return Encoding(x, summary=x[:, 0])
 
 
-class OwnEncoder(Pretrained):
-    """Somebody's module: images -> (batch, dim), (batch, tokens, dim) or (batch, dim, height, width)."""
+class OwnEncoder(Encoder):
+    """A copy of a module: images -> (batch, dim), (batch, tokens, dim) or (batch, dim, height, width)."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, dim: int = 0) -> None:
         super().__init__()
-        self.module = copy.deepcopy(module)
+        self.module, self.dim = copy.deepcopy(module), dim
 
-    def forward(self, images: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Images as tokens (batch, tokens, dim), whatever form the module gives them."""
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
+        """Whatever form the module's result has, as tokens (batch, tokens, dim)."""
         found = self.module(images)
         if not isinstance(found, Tensor) or found.ndim not in (2, 3, 4):
             raise UserError(
                 "The encoder must give one tensor (batch, dim), (batch, tokens, dim) or a feature map."
             )
         if found.ndim == 4:
-            found = found.flatten(2).transpose(1, 2)
-        return found if found.ndim == 3 else found[:, None]  # (batch, tokens, dim)
+            return Encoding.of_maps([found])
+        return Encoding(found if found.ndim == 3 else found[:, None])
 
     @torch.no_grad()
-    def dim(self, image_size: int) -> int:
-        """The length of its tokens."""
+    def measure(self, image_size: int) -> int:
+        """The length of its tokens, tried out on an image of this size."""
         training = self.training
         first = next(self.parameters(), torch.zeros(1))
         images = torch.zeros(1, 3, image_size, image_size, device=first.device, dtype=first.dtype)
         try:
-            return int(self.eval()(images).shape[-1])
+            return int(self.eval()(images).tokens.shape[-1])
         finally:
             self.train(training)
 

@@ -1,4 +1,4 @@
-"""Residual networks (He et al., 2016), whose BatchNorm sees the global batch."""
+"""Residual networks (He et al., 2016), whose BatchNorm sees the global batch, and the hybrid encoder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
+from dytox.models.base import Encoder, Encoding
 from dytox.models.batchnorm import BatchNorm2d
 
 Stem = Literal["small", "large"]
@@ -75,8 +76,8 @@ class Block(nn.Module):
         return relu(summed) if self.last_relu else summed
 
 
-class ResNet(nn.Module):
-    """Images -> one feature vector each, and the map at the end of each stage.
+class ResNet(Encoder):
+    """A residual network without its classifier, with the map at the end of each stage.
 
     `stem`: small, a 3×3 convolution for images of about 32 pixels; large, 7×7 with stride 2 and a max-pool.
     Without `last_relu` features, and the last map, may be negative.
@@ -114,10 +115,36 @@ class ResNet(nn.Module):
             elif isinstance(module, Block):
                 nn.init.zeros_(module.bn2.weight)
 
-    def forward(self, images: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Images as features (batch, dim), and the maps (batch, channels, height, width)."""
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
+        """The maps of all stages; the places of the last are its tokens."""
         x, maps = self.stem(images.contiguous(memory_format=torch.channels_last)), []  # faster on CPUs
         for stage in self.stages:
             x = stage(x)
             maps.append(x)  # (batch, channels, height, width)
-        return x.mean(dim=(2, 3)), tuple(maps)
+        return Encoding.of_maps(maps)
+
+
+HYBRID_STAGES = 3
+
+
+class HybridEncoder(Encoder):
+    """ResNet18 without its fourth stage, a pointwise convolution, BatchNorm and ReLU: a token for each place.
+
+    Smaller networks have three stages, all of which stay. (The paper's appendix, after Dosovitskiy's hybrid.)
+    """
+
+    def __init__(self, dim: int, *, network: Name = "resnet18", stem: Stem = "small") -> None:
+        super().__init__()
+        self.dim = dim
+        whole = ResNet(network, stem=stem)
+        self.stem, self.stages = whole.stem, whole.stages[:HYBRID_STAGES]
+        self.proj = nn.Conv2d(SHAPES[network].channels[HYBRID_STAGES - 1], dim, kernel_size=1)
+        self.norm = BatchNorm2d(dim)
+
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
+        """The maps of all stages and of the convolution, whose places are the tokens."""
+        x, maps = self.stem(images), []
+        for stage in self.stages:
+            x = stage(x)
+            maps.append(x)
+        return Encoding.of_maps([*maps, relu(self.norm(self.proj(x)))])

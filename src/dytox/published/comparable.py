@@ -18,7 +18,7 @@ NETWORKS = {"resnet8": "ResNet8", "resnet18": "ResNet18", "resnet32": "ResNet32"
 SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
 PARTS = {  # of the transformer: a key of its config -> values that are not the paper's, in words
     "decoder": {"tab-per-task": "a TAB per task", "film": "FiLM", "adapters": "residual adapters"},
-    "encoder": {"hybrid": "a ResNet", "vit": "a ViT", "own": "a custom encoder"},
+    "encoder": {"hybrid": "a ResNet", **NETWORKS, "vit": "a ViT", "own": "a custom encoder"},
     "attention": {"plain": "plain attention"},
 }
 _SCALE = {"model", "augment", "training", "finetuning"}  # where a run may be smaller than the paper's
@@ -108,7 +108,8 @@ def differences(config: Config, steps: int) -> list[str]:
     fewer = DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
     paper = recipes.compose(recipe, method=method, overrides=fewer)
     different = differing(config.model_dump(include=_SCALE), paper.model_dump(include=_SCALE))
-    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in _NAMED]
+    named = _NAMED if config.model.decoder != "pool" else ()
+    return [f"{key} {mine} ({its})" for key, (mine, its) in different.items() if key not in named]
 
 
 @cache
@@ -131,7 +132,7 @@ def _variants() -> dict[str, PublishedResult]:
 
 
 def _base(config: Config) -> str:
-    name, options, network = config.method.name, config.method.options, config.model.network
+    name, options, network = config.method.name, config.method.options, config.model.encoder
     if name == "dytox":
         absent = [SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
         return f"DyTox w/o {', '.join(absent)}" if absent else "DyTox"
@@ -147,7 +148,7 @@ def _base(config: Config) -> str:
 
 def _other_parts(config: Config) -> list[str]:
     """The parts of the transformer that are not the paper's, in words."""
-    if config.model.network in NETWORKS:
+    if config.model.decoder == "pool" and config.model.encoder in NETWORKS:
         return []
     values = config.model.model_dump()
     return [words[values[key]] for key, words in PARTS.items() if values[key] in words]
@@ -156,7 +157,7 @@ def _other_parts(config: Config) -> list[str]:
 def _preset(config: Config) -> str:
     """The method preset that this config comes closest to."""
     name, found = config.method.name, ""
-    if config.model.network in NETWORKS:
+    if config.model.decoder == "pool" and config.model.encoder in NETWORKS:
         found = f"{name}-resnet"
     if name == "der" and config.method.options.get("sparsity"):
         found = "der-pruned"
