@@ -2,9 +2,9 @@
 
 from dytox import ContinualLearner
 from dytox.data import datasets
+from dytox.engine.memory import select_memory
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Training
-from dytox.engine.rehearsal import select_memory
 from dytox.losses import distillation
 from dytox.models.build import network
 

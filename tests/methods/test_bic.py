@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from dytox.data.loader import Batch
-from dytox.engine.validation import reserved
+from dytox.methods.validation import reserved
 
 PLAIN = {"augment": {"pad": 0, "flip": 0.0, "randaugment": None}}  # so that a batch shows which images it has
 

@@ -71,9 +71,20 @@ class Method(nn.Module):
 
     def refresh(self, task: Task) -> Sequence[Phase]:
         """The phases of a lesson without new classes: its images join the memory, which is learned again."""
-        from dytox.engine.rehearsal import refresh  # it knows methods
+        from dytox.engine.memory import select_memory  # it imports this module
+        from dytox.engine.phase import Action, Training
 
-        return refresh(self)
+        return [
+            Action("memory", select_memory),
+            Training("refresh", "memory", self.rehearses, self.config.finetuning),
+        ]
+
+    def growing(self, task: Task) -> list[Phase]:
+        """The first phases of many methods: keep a teacher from the second task on; add the new classes."""
+        from dytox.engine.phase import Action
+
+        teacher: list[Phase] = [Action("teacher", self.keep_teacher)] if task.index else []
+        return [*teacher, Action("expand", self.expand)]
 
     def learns(self) -> Iterable[nn.Module | nn.Parameter]:
         """The parts that are trained; by default the whole model."""

@@ -15,22 +15,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pydantic import Field
 from torch import nn
 
-from dytox.config import OptimizerConfig, PhaseConfig, Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import growing
-from dytox.engine.validation import learned, rehearsed, reserved, select_apart, validation
-from dytox.losses import Term, soft_cross_entropy
-from dytox.memory.quota import exemplars_per_share
-from dytox.models.base import Output
-from dytox.models.build import pooled
-from dytox.models.linear_heads import BiasCorrectedHead
-from dytox.models.pooled import PooledNet
+from dytox.method import (
+    Action,
+    Batch,
+    BiasCorrectedHead,
+    Field,
+    Method,
+    OptimizerConfig,
+    Output,
+    Phase,
+    PhaseConfig,
+    PooledNet,
+    Preset,
+    Section,
+    Task,
+    Term,
+    Training,
+    exemplars_per_share,
+    pooled,
+    soft_cross_entropy,
+)
+from dytox.methods.validation import learned, rehearsed, reserved, select_apart, validation
 
 
 class BiCOptions(Section):
@@ -93,7 +100,7 @@ class BiC(Method):
         if task.index and reserved(exemplars_per_share(self.config.memory, task.old)):
             stage2 = [Training("correct", validation, self.corrects, self.options.correction)]
         return [
-            *growing(self, task),
+            *self.growing(task),
             Training("train", learned, self.learns, self.config.training),
             Action("tidy", self.drop_teacher),
             *stage2,

@@ -18,20 +18,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
-from dytox.config import Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.extractors import ExtractorMethod
-from dytox.engine.lesson import Lesson
-from dytox.engine.moment import Moment
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import select_memory
-from dytox.losses import Term, sparsity
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Lesson,
+    Moment,
+    Output,
+    Phase,
+    Section,
+    Task,
+    Term,
+    Training,
+    extractor_network,
+    select_memory,
+    sparsity,
+)
+from dytox.methods.extractors import ExtractorMethod
 from dytox.models import pruning
-from dytox.models.base import Output
-from dytox.models.build import extractor_network
 from dytox.models.extractors import ExtractorNet
 
 

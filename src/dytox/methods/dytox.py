@@ -14,19 +14,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from dytox.config import Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import select_memory
-from dytox.losses import Term, distillation
-from dytox.models.base import Output
-from dytox.models.build import token_network
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Lesson,
+    Method,
+    Output,
+    Phase,
+    Preset,
+    Section,
+    Task,
+    Term,
+    Training,
+    distillation,
+    model_validator,
+    select_memory,
+    token_network,
+)
 from dytox.models.dytox import DyTox
 
 

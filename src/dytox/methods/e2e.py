@@ -15,22 +15,29 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from pydantic import Field
 
-from dytox.config import Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.moment import Moment
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import growing, select, select_memory
-from dytox.losses import Term, soft_cross_entropy
-from dytox.memory.quota import exemplars_per_share
-from dytox.models.base import Output
-from dytox.models.build import pooled
-from dytox.models.linear_heads import LinearHead
-from dytox.models.pooled import PooledNet
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Lesson,
+    LinearHead,
+    Method,
+    Moment,
+    Output,
+    Phase,
+    PooledNet,
+    Preset,
+    Section,
+    Task,
+    Term,
+    Training,
+    exemplars_per_share,
+    pooled,
+    select,
+    select_memory,
+    soft_cross_entropy,
+)
 
 
 class E2EOptions(Section):
@@ -76,7 +83,7 @@ class E2E(Method):
                 Training("finetune", "memory", self.learns, self.config.finetuning),
             ]
         return [
-            *growing(self, task),
+            *self.growing(task),
             Training("train", "new+memory", self.learns, self.config.training),
             *balanced,
             Action("tidy", self.drop_teacher),

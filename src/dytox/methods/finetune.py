@@ -11,11 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dytox.data.scenario import Task
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
-from dytox.models.base import ContinualModel
-from dytox.models.build import network
+from dytox.method import Action, ContinualModel, Method, Phase, Task, Training, network
 
 
 class Finetune(Method):

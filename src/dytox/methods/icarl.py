@@ -18,20 +18,26 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from dytox.config import Preset
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.prototypes import prototypes
-from dytox.engine.rehearsal import growing, select_memory
-from dytox.errors import UserError
-from dytox.losses import Term, classification
-from dytox.models.base import Output
-from dytox.models.build import pooled
-from dytox.models.linear_heads import ClassMeans, LinearHead
-from dytox.models.pooled import PooledNet
+from dytox.method import (
+    Action,
+    Batch,
+    ClassMeans,
+    Lesson,
+    LinearHead,
+    Method,
+    Output,
+    Phase,
+    PooledNet,
+    Preset,
+    Task,
+    Term,
+    Training,
+    UserError,
+    classification,
+    pooled,
+    prototypes,
+    select_memory,
+)
 
 
 class ICaRL(Method):
@@ -57,7 +63,7 @@ class ICaRL(Method):
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train on new images and memory; select the memory; measure the means anew."""
         return [
-            *growing(self, task),
+            *self.growing(task),
             Training("train", "new+memory", self.learns, self.config.training),
             Action("tidy", self.drop_teacher),
             Action("memory", select_memory),

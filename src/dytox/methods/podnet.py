@@ -17,24 +17,34 @@ from math import sqrt
 from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import nn
 
-from dytox.config import Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.evaluate import features
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.moment import Moment
-from dytox.engine.phase import Action, Phase, Training, freeze
-from dytox.engine.rehearsal import growing, select_memory
-from dytox.errors import UserError
-from dytox.losses import Term, cosine_distance, nca, pod_spatial
-from dytox.models.base import Output
-from dytox.models.build import pooled
-from dytox.models.linear_heads import ProxyHead, centres
-from dytox.models.pooled import PooledNet
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Lesson,
+    Method,
+    Moment,
+    Output,
+    Phase,
+    PooledNet,
+    Preset,
+    ProxyHead,
+    Section,
+    Task,
+    Term,
+    Training,
+    UserError,
+    cosine_distance,
+    features,
+    freeze,
+    nca,
+    pod_spatial,
+    pooled,
+    select_memory,
+)
+from dytox.models.linear_heads import centres
 
 
 class PodNetOptions(Section):
@@ -80,9 +90,9 @@ class PodNet(Method):
         train = Training("train", "new+memory", self.learns, self.config.training)
         memory = Action("memory", select_memory)
         if task.index == 0:
-            return [*growing(self, task), train, memory]
+            return [*self.growing(task), train, memory]
         phases: list[Phase] = [
-            *growing(self, task),
+            *self.growing(task),
             Action("imprint", self.imprint),
             train,
             Action("tidy", self.drop_teacher),

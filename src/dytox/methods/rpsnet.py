@@ -16,18 +16,23 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from dytox.config import Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import growing, select_memory
-from dytox.losses import Term
-from dytox.models.base import Output
-from dytox.models.build import path_net
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Method,
+    Output,
+    Phase,
+    Preset,
+    Section,
+    Task,
+    Term,
+    Training,
+    path_net,
+    select_memory,
+)
 from dytox.models.paths import PathNet
 
 
@@ -77,7 +82,7 @@ class RpsNet(Method):
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train the last path with the teacher; select the memory."""
         return [
-            *growing(self, task),
+            *self.growing(task),
             Training("train", "new+memory", self.model.newest, self.config.training),
             Action("tidy", self.drop_teacher),
             Action("memory", select_memory),

@@ -13,19 +13,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
-from dytox.config import PhaseConfig, Preset, ScheduleConfig, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.extractors import ExtractorMethod
-from dytox.engine.lesson import Lesson
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import growing, select_memory
-from dytox.engine.schedule import learning_rate
-from dytox.losses import Term, distillation_by_image
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Lesson,
+    Output,
+    Phase,
+    PhaseConfig,
+    Preset,
+    ScheduleConfig,
+    Section,
+    Task,
+    Term,
+    Training,
+    distillation_by_image,
+    learning_rate,
+    select_memory,
+)
+from dytox.methods.extractors import ExtractorMethod
 from dytox.models import pruning
-from dytox.models.base import Output
 
 
 class SimpleDerOptions(Section):
@@ -57,7 +64,7 @@ class SimpleDer(ExtractorMethod):
     def phases(self, task: Task) -> Sequence[Phase]:
         """Train a new extractor, prune it, let it recover; then the classifier and the memory."""
         return [
-            *growing(self, task),
+            *self.growing(task),
             Training("train", "new+memory", self.model.newest, self.config.training),
             Action("prune", self.prune),
             Training("recover", "new+memory", self.model.newest, self.recovery()),

@@ -16,22 +16,29 @@ from math import sqrt
 from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import nn
 
-from dytox.config import Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.prototypes import prototypes
-from dytox.engine.rehearsal import growing, select_memory
-from dytox.losses import Term, cosine_distance, margin_ranking
-from dytox.models.base import Output
-from dytox.models.build import pooled
-from dytox.models.linear_heads import CosineHead
-from dytox.models.pooled import PooledNet
+from dytox.method import (
+    Action,
+    Batch,
+    CosineHead,
+    Field,
+    Lesson,
+    Method,
+    Output,
+    Phase,
+    PooledNet,
+    Preset,
+    Section,
+    Task,
+    Term,
+    Training,
+    cosine_distance,
+    margin_ranking,
+    pooled,
+    prototypes,
+    select_memory,
+)
 
 
 class UCIROptions(Section):
@@ -60,7 +67,7 @@ class UCIR(Method):
         """Imprint the new rows; train on new images and memory; select the memory."""
         imprint = [Action("imprint", self.imprint)] if task.index else []
         return [
-            *growing(self, task),
+            *self.growing(task),
             *imprint,
             Training("train", "new+memory", self.learns, self.config.training),
             Action("tidy", self.drop_teacher),

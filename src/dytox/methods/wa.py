@@ -14,21 +14,27 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from pydantic import Field
 
-from dytox.config import Preset, Section
-from dytox.data.loader import Batch
-from dytox.data.scenario import Task
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.moment import Moment
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import growing, select_memory
-from dytox.losses import Term, distillation_by_image
-from dytox.models.base import Output
-from dytox.models.build import pooled
-from dytox.models.linear_heads import LinearHead
-from dytox.models.pooled import PooledNet
+from dytox.method import (
+    Action,
+    Batch,
+    Field,
+    Lesson,
+    LinearHead,
+    Method,
+    Moment,
+    Output,
+    Phase,
+    PooledNet,
+    Preset,
+    Section,
+    Task,
+    Term,
+    Training,
+    distillation_by_image,
+    pooled,
+    select_memory,
+)
 
 
 class WAOptions(Section):
@@ -55,7 +61,7 @@ class WA(Method):
         """Train on new images and memory; align; select the memory."""
         align = [Action("align", self.align)] if task.index else []
         return [
-            *growing(self, task),
+            *self.growing(task),
             Training("train", "new+memory", self.learns, self.config.training),
             Action("tidy", self.drop_teacher),
             *align,

@@ -10,10 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dytox.data.samples import Samples
-from dytox.engine.lesson import Lesson
-from dytox.engine.rehearsal import select, select_memory
-from dytox.memory.quota import exemplars_per_share
+from dytox.method import Lesson, Samples, exemplars_per_share, select, select_memory
 from dytox.randomness import Position, generator
 
 EACH = 10

@@ -1,42 +1,16 @@
-"""The memory after a task, and what is learned from it alone."""
+"""Selecting the exemplars that the memory keeps of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
 from dytox.data.samples import Samples
-from dytox.data.scenario import Task
 from dytox.engine.evaluate import features, refuse_no_numbers
 from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase, Training
 from dytox.memory.quota import exemplars_per_share
 from dytox.memory.selection import selected
-
-
-def growing(method: Method, task: Task) -> list[Phase]:
-    """From the second task on, keep the network as it is for a teacher; make room for the new classes."""
-    teacher: list[Phase] = [Action("teacher", method.keep_teacher)] if task.index else []
-    return [*teacher, Action("expand", method.expand)]
-
-
-def refresh(method: Method) -> Sequence[Phase]:
-    """Select the memory again, with the lesson's images; finetune on it."""
-    return [
-        Action("memory", select_memory),
-        Training("refresh", "memory", method.rehearses, method.config.finetuning),
-    ]
-
-
-def balanced_subset(lesson: Lesson) -> Samples:
-    """New images and memory, of every class as many as of the smallest, drawn at random."""
-    samples, source = lesson.samples("new+memory"), lesson.generator("balanced")
-    fewest = int(samples.labels.unique(return_counts=True)[1].min())
-    shuffled = torch.randperm(len(samples), generator=source)
-    labels = samples.labels[shuffled]
-    return samples.take(torch.cat([shuffled[labels == each][:fewest] for each in labels.unique()]))
 
 
 def most_wanted(lesson: Lesson, share: int, quota: int) -> Samples:

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+import torch
 from torch import nn
 
-from dytox.config import Preset
-from dytox.data.scenario import Task
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.moment import Moment
-from dytox.engine.phase import Action, Phase, Training
-from dytox.engine.rehearsal import balanced_subset
-from dytox.models.build import extractor_network
+from dytox.method import (
+    Action,
+    Lesson,
+    Method,
+    Moment,
+    Phase,
+    Preset,
+    Samples,
+    Task,
+    Training,
+    extractor_network,
+)
 from dytox.models.extractors import ExtractorNet
+
+
+def balanced_subset(lesson: Lesson) -> Samples:
+    """New images and memory, as many of every class as of the smallest, drawn at random."""
+    samples, source = lesson.samples("new+memory"), lesson.generator("balanced")
+    fewest = int(samples.labels.unique(return_counts=True)[1].min())
+    shuffled = torch.randperm(len(samples), generator=source)
+    labels = samples.labels[shuffled]
+    return samples.take(torch.cat([shuffled[labels == each][:fewest] for each in labels.unique()]))
 
 
 class ExtractorMethod(Method):
