@@ -105,7 +105,7 @@ def values_of(method: str, values: dict[str, Any]) -> dict[str, Any]:
     from dytox.checking import merge
 
     config = recipes.compose("digits", method=method)
-    model = TRANSFORMER if config.model.network == "transformer" else {}
+    model = TRANSFORMER if config.model.decoder != "pool" else {}
     memory = {"memory": {"size": 24, "per_class": None}} if config.memory.size else {}
     return merge(merge(merge(TINY, {"model": model}), memory), values)
 
