@@ -15,8 +15,7 @@ import pytest
 from PIL import Image
 
 from dytox.data.samples import Samples
-from dytox.growing import lesson
-from dytox.learner import ContinualLearner
+from dytox.learner import ContinualLearner, keeping
 
 NAMES = ["ant", "bee", "cat", "dog", "[red]elk"]
 SMALL = [
@@ -126,14 +125,14 @@ def test_ctrl_c_leaves_the_model_and_the_same_command_goes_on(
     shutil.rmtree("two")
     folder = photos("two", 3, 4, each=30)
     before = {path.name: path.read_bytes() for path in taught.iterdir()}
-    keep = lesson.Keeper.state_reached
+    keep = keeping.Keeper.state_reached
 
     def interrupt(self: Any, *arguments: Any, stopping: bool) -> None:
         keep(self, *arguments, stopping=stopping)
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patched:
-        patched.setattr(lesson.Keeper, "state_reached", interrupt)
+        patched.setattr(keeping.Keeper, "state_reached", interrupt)
         outcome = dytox("learn", "model", folder)
     assert outcome.code == 130
     assert "Stopped: model is as it was, and the same command goes on." in outcome.out

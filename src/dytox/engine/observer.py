@@ -53,6 +53,9 @@ class Observer:
     def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
         """From here the lesson could go on: an epoch or a phase is over, or the lesson stops here."""
 
+    def noticed(self, sentence: str) -> None:
+        """Something that a person should know, though the lesson goes on."""
+
     def stop_wanted(self) -> bool:
         """Whether to stop after this step."""
         return False
@@ -88,6 +91,11 @@ class Observers(Observer):
         """To each."""
         for each in self.observers:
             each.state_reached(lesson, state, stopping=stopping)
+
+    def noticed(self, sentence: str) -> None:
+        """To each."""
+        for each in self.observers:
+            each.noticed(sentence)
 
     def stop_wanted(self) -> bool:
         """Whether any of them wants it."""
