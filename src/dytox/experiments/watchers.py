@@ -61,6 +61,4 @@ class PageWriter(Watcher):
             if found.finished and not running:
                 pictures.save(found, self.run.path / "plots")
         except Exception as error:
-            self.notice(
-                f"The report was not written ({error}): `dytox report {self.run.path}` tries it again."
-            )
+            self.notice(f"The page was not written ({error}): `dytox report {self.run.path}` tries it again.")
