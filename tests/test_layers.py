@@ -24,7 +24,8 @@ LAYERS = [
     {"methods"},
     {"recipes"},
     {"learner", "published"},
-    {"experiments", "report", "growing", "export", "hub", "bench", "installation"},
+    {"report"},
+    {"experiments", "growing", "export", "hub", "bench", "installation"},
     {"cli"},
 ]
 HEIGHT = {unit: height for height, units in enumerate(LAYERS) for unit in units}

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted, Observer
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.growing import lesson, plan
 from dytox.models.pretrained import VisionTransformer
 

@@ -108,7 +108,7 @@ def wanted(tiny: list[str]) -> list[str]:
 def test_a_run_writes_its_page_after_each_task_and_at_the_end(
     dytox: Program, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dytox.cli import watchers
+    from dytox.experiments import watchers
 
     states: list[bool] = []
     write = watchers.PageWriter.write

@@ -11,7 +11,8 @@ import torch
 
 from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.methods import registry
 from dytox.report import comparison_page, run_page, style
 from dytox.report.groups import group
