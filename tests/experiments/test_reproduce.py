@@ -16,7 +16,7 @@ from dytox.errors import UserError
 from dytox.experiments import effects, series
 from dytox.experiments.reproduce import FinishedRun, PlannedRun, beside_published, perform, plan
 from dytox.experiments.tune import papers_grid
-from dytox.published.layout import SCALES, PaperTable, Setting, TableRow
+from dytox.published.layout import SCALES, PaperRow, PaperTable, Setting
 from dytox.published.tables import TABLES, table
 from dytox.runs.run_directory import RunDirectory
 
@@ -215,7 +215,7 @@ def test_the_table_beside_the_published_figures(ablation: Any) -> None:
 
 def test_several_runs_of_a_row_are_a_mean_and_a_deviation(tmp_path: Path) -> None:
     setting = Setting("s", "digits", ("#P", "Avg"))
-    rows = PaperTable("x", "x", ("Method",), (setting,), (TableRow(("DyTox",), "dytox"),))
+    rows = PaperTable("x", "x", ("Method",), (setting,), (PaperRow(("DyTox",), "dytox"),))
     config = series.compose("digits", "dytox")
     runs = [FinishedRun(tmp_path / str(v), made(tmp_path / str(v), config, v, v)) for v in (40.0, 42.0)]
     assert beside_published(rows, {(0, 0): runs}, small=False).rows == [["DyTox", 2.0, "41.00 ± 1.41"]]

@@ -59,12 +59,13 @@ class PageWriter(Watcher):
         if self.run is None:
             return
         try:
-            from dytox.report import pictures, record, run_page
+            from dytox.report.record import read_record
+            from dytox.report.run_page import save_plots, write_run_page
 
-            found = record.read(self.run.path)
-            run_page.write(found, self.run.path / "report.html", running=running)
+            found = read_record(self.run.path)
+            write_run_page(found, self.run.path / "report.html", running=running)
             if found.finished and not running:
-                pictures.save(found, self.run.path / "plots")
+                save_plots(found, self.run.path / "plots")
         except Exception as error:
             path = self.run.path
             say(self.console, f"The page was not written ({error}): `dytox report {path}` tries it again.")

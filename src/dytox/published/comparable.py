@@ -51,7 +51,7 @@ def compare(config: Config) -> Comparison:
         )
         return Comparison(steps, None, [], [], [reason])
     name, memory = method_label(config), memory_setting(config)
-    found = figures.results(dataset, steps)
+    found = figures.rows(dataset, steps)
     if (dataset, steps) == ("cifar100", 50) and name in _variants():
         found.append(_variants()[name])
     mine = [row for row in found if row.method == name]

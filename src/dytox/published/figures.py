@@ -60,7 +60,7 @@ def step_counts(dataset: str) -> list[int]:
     return [10, 20, 50] if dataset == "cifar100" else [10]
 
 
-def results(dataset: str, steps: int) -> list[PublishedResult]:
+def rows(dataset: str, steps: int) -> list[PublishedResult]:
     """Return all results on a dataset in `steps` steps: bounds and baselines first, then DyTox by memory."""
     if steps not in step_counts(dataset):
         raise unknown(f"number of steps on {dataset}", steps, step_counts(dataset))
