@@ -8,13 +8,12 @@ from dytox.errors import UserError
 from dytox.published import figures
 from dytox.published.figures import MEMORIES, PublishedResult
 from dytox.published.layout import Table
-from dytox.published.tables import PRINTED
-from dytox.published.tables import table as definition
+from dytox.published.tables import PRINTED, find_table
 
 
 def table(name: str) -> Table:
     """A table as `dytox paper` prints it."""
-    return definition(name).as_published()
+    return find_table(name).as_published()
 
 
 def find(dataset: str, steps: int, method: str, memory: str) -> PublishedResult:

@@ -18,7 +18,7 @@ MEMORIES = {
     "rerun": "the appendix's second run, of the first edition",
 }
 DATASETS = {"cifar100": "CIFAR-100", "imagenet100": "ImageNet-100", "imagenet1000": "ImageNet-1000"}
-CLASSES = {"cifar100": 100, "imagenet100": 100, "imagenet1000": 1000}
+CLASS_COUNTS = {"cifar100": 100, "imagenet100": 100, "imagenet1000": 1000}
 PER_CLASS = 20  # exemplars per class at the end, in every setting of the paper
 _SECTIONS = {  # of the JSON file -> the kind of memory; the fairest comparison first
     "baselines": "global",

@@ -55,14 +55,14 @@ JOINT_NOTE = (
 DISTANCE_NOTE = "Distance is the smallest between two task tokens."
 
 
-def table(name: str) -> PaperTable:
+def find_table(name: str) -> PaperTable:
     """Return the table of this name."""
     if name not in TABLES:
         raise unknown("table", name, TABLES)
     return TABLES[name]()
 
 
-def cifar100() -> PaperTable:
+def _cifar100() -> PaperTable:
     """The main table together with the erratum's."""
     title = "CIFAR-100 in 10, 20 and 50 steps: parameters in millions, top-1 in percent (three class orders)"
     rows = _method_rows("cifar100")
@@ -71,7 +71,7 @@ def cifar100() -> PaperTable:
     )
 
 
-def imagenet(dataset: str) -> PaperTable:
+def _imagenet(dataset: str) -> PaperTable:
     """One half of the ImageNet table and of its erratum."""
     setting = Setting("10 steps", f"{dataset}-10", ("#P", "Avg", "Last", "top-5 Avg", "top-5 Last"))
     title = f"{DATASETS[dataset]} in 10 steps: parameters in millions, accuracy in percent"
@@ -79,7 +79,7 @@ def imagenet(dataset: str) -> PaperTable:
     return PaperTable(dataset, title, ("Method", "Memory"), (setting,), _method_rows(dataset), notes)
 
 
-def erratum() -> PaperTable:
+def _erratum() -> PaperTable:
     """DyTox and DyTox+ by the kind of their memory."""
     kinds = {
         "global": (),
@@ -96,7 +96,7 @@ def erratum() -> PaperTable:
     return PaperTable("erratum", title, ("Method", "Memory"), _cifar_settings(), tuple(rows), (MEMORY_NOTE,))
 
 
-def ablation() -> PaperTable:
+def _ablation() -> PaperTable:
     """The components of DyTox, added one after the other."""
     rows = []
     for row in facts()["ablation_cifar100_50"]:
@@ -110,7 +110,7 @@ def ablation() -> PaperTable:
     return PaperTable("ablation", title, keys, (setting,), tuple(rows), (FIRST_EDITION_NOTE,), run_notes)
 
 
-def training() -> PaperTable:
+def _training() -> PaperTable:
     """MixUp and ASAM, in one step and in fifty; the runs are compared with the appendix."""
     found = facts()["training_cifar100_50"]
     rows = [PaperRow((name, "main text"), published=_joint(found["main_text"][name])) for name in OURS]
@@ -125,7 +125,7 @@ def training() -> PaperTable:
     )
 
 
-def patch_size() -> PaperTable:
+def _patch_size() -> PaperTable:
     """Patches of the recipe's side, twice and four times that."""
     found = facts()["patch_size_cifar100"]
     changes = {"4": (), "8": ("model.patch_size*=2",), "16": ("model.patch_size*=4",)}
@@ -135,7 +135,7 @@ def patch_size() -> PaperTable:
     return PaperTable("patch-size", title, ("Patch size",), JOINT_AND_FIFTY, rows, notes, run_notes)
 
 
-def encoder() -> PaperTable:
+def _encoder() -> PaperTable:
     """What stands before the TAB."""
     found = facts()["encoder_cifar100_50"]
     rows = (
@@ -151,7 +151,7 @@ def encoder() -> PaperTable:
     return PaperTable("encoder", title, ("Encoder",), (FIFTY,), rows, notes, (ERRATUM_NOTE,))
 
 
-def decoder() -> PaperTable:
+def _decoder() -> PaperTable:
     """The TAB, and what could stand in its place."""
     kinds = {"residual_adapters": "adapters", "film": "film", "tab": "tab"}
     rows = []
@@ -170,7 +170,7 @@ def decoder() -> PaperTable:
     return PaperTable("decoder", title, ("Decoder",), settings, tuple(rows), notes, (ERRATUM_NOTE,))
 
 
-def tab_sharing() -> PaperTable:
+def _tab_sharing() -> PaperTable:
     """A TAB for each task, or one for all."""
     found = facts()["tab_sharing_cifar100_50"]
     separate, shared = _named(found["separate"]), _named(found["shared"])
@@ -186,7 +186,7 @@ def tab_sharing() -> PaperTable:
     return PaperTable("tab-sharing", title, ("TAB",), (FIFTY,), rows, notes, (ERRATUM_NOTE,))
 
 
-def tuning() -> PaperTable:
+def _tuning() -> PaperTable:
     """Each tuned hyperparameter alone, around the chosen values, on a tenth of the training data."""
     rows = []
     for name, found in facts()["tuning"].items():
@@ -207,7 +207,7 @@ def tuning() -> PaperTable:
     return PaperTable("tuning", title, keys, (setting,), tuple(rows), notes, run_notes)
 
 
-def overheads() -> PaperTable:
+def _overheads() -> PaperTable:
     """What a task costs and what two parts of DyTox do, which the paper says in its text."""
     rows = (
         PaperRow(("DyTox",), "dytox"),
@@ -223,7 +223,7 @@ def overheads() -> PaperTable:
     return PaperTable("overheads", title, ("Method",), (setting,), rows, (), run_notes, claims)
 
 
-def calibration() -> PaperTable:
+def _calibration() -> PaperTable:
     """The text's claim that sigmoids and MixUp calibrate; the paper has no figures for it."""
     rows = tuple(
         PaperRow((activation, "✓" if mixed else ""), preset, (f"loss.activation={activation}",))
@@ -244,19 +244,19 @@ JOINT_AND_FIFTY = (
     Setting("50 steps", "cifar100-50", ("Last", "Forgetting")),
 )
 TABLES: dict[str, Callable[[], PaperTable]] = {
-    "cifar100": cifar100,
-    "imagenet100": lambda: imagenet("imagenet100"),
-    "imagenet1000": lambda: imagenet("imagenet1000"),
-    "erratum": erratum,
-    "ablation": ablation,
-    "training": training,
-    "decoder": decoder,
-    "encoder": encoder,
-    "patch-size": patch_size,
-    "tab-sharing": tab_sharing,
-    "tuning": tuning,
-    "overheads": overheads,
-    "calibration": calibration,
+    "cifar100": _cifar100,
+    "imagenet100": lambda: _imagenet("imagenet100"),
+    "imagenet1000": lambda: _imagenet("imagenet1000"),
+    "erratum": _erratum,
+    "ablation": _ablation,
+    "training": _training,
+    "decoder": _decoder,
+    "encoder": _encoder,
+    "patch-size": _patch_size,
+    "tab-sharing": _tab_sharing,
+    "tuning": _tuning,
+    "overheads": _overheads,
+    "calibration": _calibration,
 }
 PRINTED = tuple(name for name in TABLES if name != "calibration")  # those with published figures
 

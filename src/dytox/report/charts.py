@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dytox.published.comparable import compare
-from dytox.published.figures import CLASSES, PublishedResult
+from dytox.published.figures import CLASS_COUNTS, PublishedResult
 from dytox.report import style
 from dytox.report.record import Group, Record
 from dytox.text import millions
 
-HALF = 460  # width of a figure beside another, in pixels
+HALF_WIDTH = 460  # width of a figure beside another, in pixels
 FEW = 12  # up to this many tasks there is room for a number at each
 
 
@@ -60,7 +60,7 @@ def forgetting_chart(record: Record) -> Figure:
     """Draw how many points each task has lost since its best accuracy."""
     values = record.metrics["forgetting_per_task"] if record.metrics else []
     with style.styled():
-        drawn = style.figure(HALF, 340)
+        drawn = style.figure(HALF_WIDTH, 340)
         axes = drawn.add_subplot()
         bars(axes, values, "{:.1f}", hue=1)
         axes.axhline(0, color=style.LIGHT["muted"], linewidth=1)
@@ -74,7 +74,7 @@ def time_chart(record: Record) -> Figure:
     most = max(values, default=0.0)
     unit, name = (3600, "hours") if most >= 7200 else (60, "minutes") if most >= 120 else (1, "seconds")
     with style.styled():
-        drawn = style.figure(HALF, 215)
+        drawn = style.figure(HALF_WIDTH, 215)
         axes = drawn.add_subplot()
         bars(axes, [value / unit for value in values], "{:.1f}" if unit > 1 else "{:.0f}", hue=6)
         axes.set_ylabel(f"{name} per task")
@@ -85,7 +85,7 @@ def parameters_chart(record: Record) -> Figure:
     """Draw the size of the model after each task; the axis does not start at zero."""
     values = [step["parameters"] / 1e6 for step in record.steps]
     with style.styled():
-        drawn = style.figure(HALF, 215)
+        drawn = style.figure(HALF_WIDTH, 215)
         axes = drawn.add_subplot()
         tasks = range(1, len(values) + 1)
         line(axes, tasks, values, 2, wide=True)
@@ -179,7 +179,7 @@ def _draw(axes: Axes, each: Group, longest: int) -> list[tuple[float, str, str]]
     config = each.records[0].config
     own = compare(config).own
     if own and own.last is not None:
-        axes.plot(CLASSES[config.data.dataset], own.last, "D", mfc="none", mec=hue, clip_on=False)
+        axes.plot(CLASS_COUNTS[config.data.dataset], own.last, "D", mfc="none", mec=hue, clip_on=False)
         ends.append((own.last, f"published {own.last:.1f}", hue))
     return ends
 
@@ -188,7 +188,7 @@ def comparison_averages(panel: Sequence[Group]) -> Figure:
     """Draw Avg (hollow) and Last (full) of each group, best Last on top, with the deviation over runs."""
     order = sorted(panel, key=lambda each: (each.spread("last_top1") or (0, None))[0])
     with style.styled():
-        drawn = style.figure(HALF, 90 + 34 * len(panel))
+        drawn = style.figure(HALF_WIDTH, 90 + 34 * len(panel))
         axes = drawn.add_subplot()
         axes.grid(True, axis="x")
         axes.grid(False, axis="y")
@@ -211,7 +211,7 @@ def comparison_averages(panel: Sequence[Group]) -> Figure:
 def comparison_sizes(panel: Sequence[Group]) -> Figure:
     """Draw the parameters of each group after each task."""
     with style.styled():
-        drawn = style.figure(HALF, max(260, 90 + 34 * len(panel)))
+        drawn = style.figure(HALF_WIDTH, max(260, 90 + 34 * len(panel)))
         axes = drawn.add_subplot()
         ends = []
         for each in panel:

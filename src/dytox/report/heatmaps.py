@@ -62,7 +62,7 @@ def heat_map(values: Values, *, top: float, form: str, rows: str, columns: str) 
     """Draw a cell for each value, from 0 (faint) to `top` (full), with its number where there is room."""
     size = len(values)
     with style.styled():
-        drawn = style.figure(charts.HALF, 430)
+        drawn = style.figure(charts.HALF_WIDTH, 430)
         axes = drawn.add_subplot(aspect="equal")
         axes.grid(False)
         cells = coarse(values)

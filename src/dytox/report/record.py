@@ -22,7 +22,7 @@ from dytox.config import Config
 from dytox.errors import UserError
 from dytox.metrics import FORMAT
 from dytox.published.comparable import method_label
-from dytox.published.figures import CLASSES, DATASETS
+from dytox.published.figures import CLASS_COUNTS, DATASETS
 from dytox.runs import files
 from dytox.runs.run_directory import RunDirectory
 from dytox.text import plural, printable
@@ -183,7 +183,7 @@ def group(records: Sequence[Record]) -> list[Group]:
 def scenario_name(record: Record) -> str:
     """Return a scenario's name: the dataset, the number of its classes, and the number of steps."""
     data, wanted = record.config.data.dataset, record.config.scenario
-    total = {**CLASSES, "digits": 10}.get(data)
+    total = {**CLASS_COUNTS, "digits": 10}.get(data)
     name = DATASETS.get(data, data)
     if wanted.classes not in (None, total):
         name, total = f"{name}, {wanted.classes} classes", wanted.classes

@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from dytox.published.comparable import compare
-from dytox.published.figures import CLASSES, DATASETS
+from dytox.published.figures import CLASS_COUNTS, DATASETS
 from dytox.report import charts, heatmaps, learning, page, sections, style, token_maps
 from dytox.report.record import Record
 from dytox.runs import files
@@ -172,7 +172,7 @@ def _plots(record: Record) -> Iterator[tuple[str, str, Figure]]:
     if not record.metrics:
         return
     comparison = compare(record.config)
-    classes = CLASSES.get(record.config.data.dataset) if comparison.steps else None
+    classes = CLASS_COUNTS.get(record.config.data.dataset) if comparison.steps else None
     yield (
         "accuracy",
         "accuracy after each task",

@@ -8,7 +8,7 @@ from statistics import fmean, median
 import numpy as np
 
 from dytox.published.comparable import Comparison, memory_setting
-from dytox.published.figures import CLASSES, PublishedResult
+from dytox.published.figures import CLASS_COUNTS, PublishedResult
 from dytox.report import charts, heatmaps, learning, page, token_maps
 from dytox.report.record import Record
 from dytox.text import millions, plural, rounded, with_deviation
@@ -20,7 +20,7 @@ CONFUSED = 10  # at most this many pairs of classes are listed
 
 def accuracy_section(record: Record, comparison: Comparison) -> str:
     """Accuracy after each step, beside the published figures of the same setting."""
-    classes = CLASSES.get(record.config.data.dataset) if comparison.steps else None
+    classes = CLASS_COUNTS.get(record.config.data.dataset) if comparison.steps else None
     wide, narrow = (charts.accuracy_chart(record, comparison.own, classes, each) for each in (WIDE, NARROW))
     note = (
         "On the test images of all classes seen so far. Task told: the choice is only among the classes of "
