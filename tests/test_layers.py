@@ -17,7 +17,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # From the bottom up. Layer 0 has an order of its own: the schema uses the errors.
 LAYERS = [
-    {"errors", "machine", "randomness", "facts"},
+    {"errors", "machine", "randomness", "facts", "text"},
     {"config", "checking", "importing", "upgrade"},
     {"data", "models", "losses", "calibration", "memory", "metrics", "runs"},
     {"engine"},

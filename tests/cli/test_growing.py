@@ -161,6 +161,12 @@ def test_predict_as_a_table_json_and_csv(dytox: Program, taught: Path) -> None:
     assert len(told) == 30
 
 
+def test_no_file_name_is_a_formula_in_csv(dytox: Program, taught: Path) -> None:
+    shutil.copy("one/ant/00.png", "=HYPERLINK(A1).png")
+    (line,) = csv.DictReader(io.StringIO(dytox("predict", "model", "=HYPERLINK(A1).png", "--csv").out))
+    assert line["image"] == "'=HYPERLINK(A1).png"
+
+
 def test_predict_may_reject(dytox: Program, taught: Path) -> None:
     found = json.loads(dytox("predict", "model", "one", "--json", "--reject", "--error-rate", "0").out)
     limit = ContinualLearner.load("model").threshold(0)

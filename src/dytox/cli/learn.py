@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dytox.cli.options import FIRST, MEASURE, NEW, method_names, recipe_names, set_option
 from dytox.cli.output import console, duration, finish, listed, say, table
-from dytox.report.text import plural
+from dytox.text import plural
 
 if TYPE_CHECKING:
     from dytox.growing.measure import Row
