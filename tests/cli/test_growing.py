@@ -258,3 +258,23 @@ def test_export_writes_one_file(dytox: Program, taught: Path, refused: Callable[
     assert "model.pt2: uint8 images (batch, 8, 8, 3) in, confidences (batch, 5) out" in outcome.out
     assert Path("model.pt2").stat().st_size > 1000
     assert "should end in .onnx" in refused("export", "model", "--out", "model.bin")
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_two_signals_while_the_model_is_saved_tell_the_truth(
+    dytox: Program, photos: Photos, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    save = ContinualLearner.save
+
+    def interrupted(self: ContinualLearner, path: Path) -> None:
+        if replaced:
+            save(self, path)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ContinualLearner, "save", interrupted)
+    outcome = dytox("learn", "model", photos("first", 0, 2), *OPTIONS)
+    assert outcome.code == 130
+    assert Path("model/config.json").exists() == replaced
+    words = "has learned these images, nothing is left to do" if replaced else "is as it was"
+    assert f"Stopped: model {words}" in outcome.out
