@@ -29,7 +29,7 @@ class Balanced(Method):
         return terms
 
 
-config = {"model": {"network": "resnet8"}, "training": {"epochs": 10}}
+config = {"model": {"encoder": "resnet8", "decoder": "pool"}, "training": {"epochs": 10}}
 learner = ContinualLearner.create("digits", method=f"{__name__}:Balanced", config=config)
 digits = datasets.load(learner.config.data)
 for first in (0, 2, 4):

@@ -10,8 +10,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from dytox.bench import pillow, products, suite, task, timing
-from dytox.bench.steps import Ours, Plain, evaluating, grown, some_batch, training
+from dytox.bench import suite, task, timing
+from dytox.bench.loading import pillow_augment
+from dytox.bench.steps import Ours, Plain, evaluating, grown, some_batch, training_step
 from dytox.cli.main import app
 from dytox.config import AugmentConfig
 from dytox.data.augment import Augmentation
@@ -32,7 +33,7 @@ def test_both_forms_take_the_same_step(tiny, tasks):
     for kind, method in methods.items():
         with evaluating(method, images) as see:
             seen[kind] = see().logits
-        with training(method, some_batch(method, 6)) as step:
+        with training_step(method, some_batch(method, 6)) as step:
             means[kind] = step()
     torch.testing.assert_close(seen[Ours], seen[Plain], atol=1e-5, rtol=1e-5)
     assert means[Ours].keys() == ({"clf", "kd", "total"} if tasks == 1 else {"clf", "kd", "div", "total"})
@@ -54,7 +55,7 @@ def test_pillow_augments_as_we_do():
     images = torch.randint(256, (200, 3, 16, 16), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     draws = ours.draw(torch.Generator().manual_seed(1), 200, 16)
     draws["operation"][0], draws["argument"][0] = OPERATIONS.index("Posterize"), 0.0  # no bit is kept
-    theirs = pillow.augment(images, draws, pad=4, **data)
+    theirs = pillow_augment(images, draws, pad=4, **data)
     levels = (ours(images, draws) - theirs) * torch.tensor(data["std"]).view(3, 1, 1) * 255
     assert (levels.abs() > 1.01).double().mean() < 0.005
 
@@ -69,9 +70,9 @@ def test_plain_herding_chooses_as_ours_does():
 def test_operations_by_hand(tiny):
     """8 px, patches of 4: N = 4; dim 12, MLP ratio 4, two SABs; each product counts two operations."""
     sab = 12 * 4 * 144 + 3 * 16 * 12
-    found = products.operations(tiny(), 3)
+    found = timing.operations(tiny(), 3)
     assert found == 2 * (4 * 48 * 12 + 2 * sab + 2 * 4 * 144 + 3 * (9 * 144 + 2 * 4 * 12) + 1200)
-    assert products.shapes(tiny(), 5)[0] == (20, 12, 24)
+    assert timing.shapes(tiny(), 5)[0] == (20, 12, 24)
 
 
 def test_times_are_taken_in_turn(monkeypatch):

@@ -183,3 +183,20 @@ def test_the_client_has_what_is_used() -> None:
     wanted = {"repo_id", "folder_path", "allow_patterns", "delete_patterns", "commit_message"}
     assert wanted <= names(real.HfApi.upload_folder)
     assert {"repo_id", "local_dir", "allow_patterns"} <= names(real.snapshot_download)
+
+
+@pytest.mark.parametrize("name", ["README.md", "config.json", "model-*.safetensors"])
+def test_a_link_in_a_model_directory_is_not_uploaded(
+    fake: FakeHub, model: Path, tmp_path: Path, name: str
+) -> None:
+    (linked,) = list(model.glob(name)) or [model / name]
+    secret = tmp_path / "secret"
+    if linked.exists():
+        linked.rename(secret)
+    else:
+        secret.write_text("the user's own key")
+    linked.symlink_to(secret)
+    with pytest.raises(UserError, match=r"no links|only a file in its own folder"):
+        hub.push(model, "me/flowers")
+    uploaded = list((tmp_path / "hub").rglob("*")) if (tmp_path / "hub").exists() else []
+    assert not [each for each in uploaded if each.is_file()]

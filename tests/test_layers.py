@@ -17,14 +17,15 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # From the bottom up. Layer 0 has an order of its own: the schema uses the errors.
 LAYERS = [
-    {"errors", "machine", "randomness", "facts"},
+    {"errors", "machine", "randomness", "facts", "text"},
     {"config", "checking", "importing", "upgrade"},
     {"data", "models", "losses", "calibration", "memory", "metrics", "runs"},
     {"engine"},
     {"methods"},
     {"recipes"},
     {"learner", "published"},
-    {"experiments", "report", "growing", "export", "hub", "bench", "installation"},
+    {"report"},
+    {"experiments", "growing", "export", "hub", "bench", "installation"},
     {"cli"},
 ]
 PARTS = {"__main__": "cli", "method": "methods"}  # modules that belong to a package

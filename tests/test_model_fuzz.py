@@ -243,7 +243,7 @@ def test_a_small_file_cannot_ask_for_the_whole_machine(model: Path) -> None:
         (lambda c: c["structure"]["model"].update(increments=[9]), "its tasks do not fit its classes"),
         (
             lambda c: c["structure"]["model"].update(forgotten=[]),
-            "its forgotten classes do not fit its tasks",
+            "its forgotten classes do not fit",
         ),
         (lambda c: c.pop("structure"), "structure"),
         (lambda c: c["config"].update(extra=1), "Unknown config key 'extra'"),

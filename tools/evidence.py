@@ -15,7 +15,8 @@ from typing import Any
 
 from results import seeds
 
-from dytox.experiments.train import Watcher, train
+from dytox.experiments.train import train
+from dytox.experiments.watchers import Watcher
 from dytox.recipes import compose
 
 LEAST = 3.0  # points: what other roundings on another machine may do to a run

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted, Observer
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.growing import lesson, plan
 from dytox.models.pretrained import VisionTransformer
 
@@ -105,7 +106,7 @@ def values_of(method: str, values: dict[str, Any]) -> dict[str, Any]:
     from dytox.checking import merge
 
     config = recipes.compose("digits", method=method)
-    model = TRANSFORMER if config.model.network == "transformer" else {}
+    model = TRANSFORMER if config.model.decoder != "pool" else {}
     memory = {"memory": {"size": 24, "per_class": None}} if config.memory.size else {}
     return merge(merge(merge(TINY, {"model": model}), memory), values)
 

@@ -25,7 +25,8 @@ import torch
 import torch._dynamo  # torch imports it at the first update: here, so that each child need not
 
 from dytox.config import Config
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.recipes import compose
 from dytox.runs import model_directory
 from dytox.runs.run_directory import RunDirectory

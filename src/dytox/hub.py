@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dytox.errors import UserError
 from dytox.learner import ContinualLearner
+from dytox.machine import open_regular
 from dytox.runs import files, model_directory
 
 CARD = "README.md"
@@ -32,7 +33,8 @@ def push(path: Path, repository: str, *, private: bool = True, with_memory: bool
     shown = _card(path, learner, repository, with_memory)
     with tempfile.TemporaryDirectory() as folder, _explained(repository) as hub:
         for name in ("config.json", *named.values()):
-            os.symlink((path / name).resolve(), Path(folder) / name)
+            with _own_file(path / name) as source, open(Path(folder) / name, "xb") as target:
+                shutil.copyfileobj(source, target)
         (Path(folder) / CARD).write_bytes(shown)
         api = hub.HfApi()
         api.create_repo(repository, private=private, exist_ok=True)
@@ -46,9 +48,24 @@ def push(path: Path, repository: str, *, private: bool = True, with_memory: bool
     return str(found)
 
 
+def _own_file(path: Path) -> BinaryIO:
+    """Open a file of a model directory; refuse a link, which could make any file of the user public."""
+    try:
+        return open_regular(path, follow=False)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: restore it from a copy.") from None
+    except OSError as error:
+        raise UserError(
+            f"{path} is not uploaded ({error.strerror}): only regular files of the directory are, no links."
+        ) from None
+
+
 def _card(path: Path, learner: ContinualLearner, repository: str, with_memory: bool) -> bytes:
-    """Somebody's own README.md; otherwise a card of the model as it is now, which is not kept."""
-    own = files.read(path / CARD) if (path / CARD).exists() else MARK.encode()
+    """The README.md of the model directory if the user wrote one, else a card of the model as it is now."""
+    own = MARK.encode()
+    if os.path.lexists(path / CARD):
+        with _own_file(path / CARD) as file:
+            own = file.read()
     return card(learner, repository, with_memory).encode() if MARK.encode() in own else own
 
 
@@ -117,6 +134,8 @@ def _explained(repository: str) -> Iterator[Any]:
         raise UserError("Hugging Face needs one more package: pip install 'dytox[hub]'.") from None
     try:
         yield huggingface_hub
+    except UserError:
+        raise
     except Exception as error:  # of its network library, its own, the system's
         first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(f"{repository} on Hugging Face: {first}.") from None

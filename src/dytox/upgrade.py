@@ -124,7 +124,7 @@ def _live_outputs(config: Values, structure: Values, tensors: Tensors) -> tuple[
 
 def _tasks_of_the_network(description: Values) -> None:
     """Format 1 listed the tasks twice; only joint's network, learned anew at each task, had one for all."""
-    _group(description["structure"]["model"], description.pop("increments"))
+    _group(description["structure"]["model"], description["increments"])
 
 
 def _tasks_of_a_run(state: Values, tensors: Tensors) -> tuple[Values, Tensors]:

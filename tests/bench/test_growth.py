@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dytox.bench.growth import of_growth
-from dytox.bench.suite import Settings
+from dytox.bench.suite import of_growth
+from dytox.bench.timing import Settings
 
 
 def test_growth_beside_the_paper(tiny):

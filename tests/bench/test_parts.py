@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dytox.bench import products
+from dytox.bench import timing
 from dytox.bench.parts import of_parts, parts_of
 from dytox.bench.steps import Ours, grown, some_batch
-from dytox.bench.suite import Settings
+from dytox.bench.timing import Settings
 
 CPU = torch.device("cpu")
 
@@ -21,7 +21,7 @@ def test_parts_count_what_the_pass_computes(tiny):
         parts = parts_of(method, some_batch(method, 3).images)
         for part in parts.values():
             part.work()
-    assert sum(part.times * part.operations for part in parts.values()) == 3 * products.operations(config, 1)
+    assert sum(part.times * part.operations for part in parts.values()) == 3 * timing.operations(config, 1)
     values = 3 * 4 * 12 * 4  # bytes of the patches of a batch
     moved = {name: (part.times, part.moved / values) for name, part in parts.items() if part.moved}
     assert moved == {

@@ -15,8 +15,7 @@ import pytest
 from PIL import Image
 
 from dytox.data.samples import Samples
-from dytox.growing import lesson
-from dytox.learner import ContinualLearner
+from dytox.learner import ContinualLearner, keeping
 
 NAMES = ["ant", "bee", "cat", "dog", "[red]elk"]
 SMALL = [
@@ -126,14 +125,14 @@ def test_ctrl_c_leaves_the_model_and_the_same_command_goes_on(
     shutil.rmtree("two")
     folder = photos("two", 3, 4, each=30)
     before = {path.name: path.read_bytes() for path in taught.iterdir()}
-    keep = lesson.Keeper.state_reached
+    keep = keeping.Keeper.state_reached
 
     def interrupt(self: Any, *arguments: Any, stopping: bool) -> None:
         keep(self, *arguments, stopping=stopping)
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patched:
-        patched.setattr(lesson.Keeper, "state_reached", interrupt)
+        patched.setattr(keeping.Keeper, "state_reached", interrupt)
         outcome = dytox("learn", "model", folder)
     assert outcome.code == 130
     assert "Stopped: model is as it was, and the same command goes on." in outcome.out
@@ -160,6 +159,12 @@ def test_predict_as_a_table_json_and_csv(dytox: Program, taught: Path) -> None:
     told = json.loads(dytox("predict", "model", "one", "--json", "--task", "2").out)
     assert {each["class"] for each in told} <= {"dog", "[red]elk"}
     assert len(told) == 30
+
+
+def test_no_file_name_is_a_formula_in_csv(dytox: Program, taught: Path) -> None:
+    shutil.copy("one/ant/00.png", "=HYPERLINK(A1).png")
+    (line,) = csv.DictReader(io.StringIO(dytox("predict", "model", "=HYPERLINK(A1).png", "--csv").out))
+    assert line["image"] == "'=HYPERLINK(A1).png"
 
 
 def test_predict_may_reject(dytox: Program, taught: Path) -> None:
@@ -230,9 +235,9 @@ def test_a_model_that_cannot_be_used_is_one_sentence(
     dytox: Program, taught: Path, refused: Callable[..., str]
 ) -> None:
     content = (taught / "config.json").read_text()
-    (taught / "config.json").write_text(content.replace('"format": 1', '"format": 2'))
+    (taught / "config.json").write_text(content.replace('"format": ', '"format": 99'))
     for command in (["info"], ["predict", "one"], ["evaluate"], ["learn", "one"], ["forget", "ant"]):
-        assert "newer than 1" in refused(command[0], "model", *command[1:])
+        assert "in format 99" in refused(command[0], "model", *command[1:])
     (taught / "config.json").write_text(content[: len(content) // 2])
     assert "is damaged" in refused("info", "model")
     (taught / "config.json").write_text(content)
@@ -253,3 +258,23 @@ def test_export_writes_one_file(dytox: Program, taught: Path, refused: Callable[
     assert "model.pt2: uint8 images (batch, 8, 8, 3) in, confidences (batch, 5) out" in outcome.out
     assert Path("model.pt2").stat().st_size > 1000
     assert "should end in .onnx" in refused("export", "model", "--out", "model.bin")
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_two_signals_while_the_model_is_saved_tell_the_truth(
+    dytox: Program, photos: Photos, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    save = ContinualLearner.save
+
+    def interrupted(self: ContinualLearner, path: Path) -> None:
+        if replaced:
+            save(self, path)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ContinualLearner, "save", interrupted)
+    outcome = dytox("learn", "model", photos("first", 0, 2), *OPTIONS)
+    assert outcome.code == 130
+    assert Path("model/config.json").exists() == replaced
+    words = "has learned these images, nothing is left to do" if replaced else "is as it was"
+    assert f"Stopped: model {words}" in outcome.out

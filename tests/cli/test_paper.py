@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from dytox.cli.paper import show_table
-from dytox.published.tables import PRINTED, table
+from dytox.published.tables import PRINTED, find_table
 
 Program = Callable[..., Any]
 
@@ -49,7 +49,7 @@ def test_an_unknown_table(refused: Callable[..., str]) -> None:
 def test_tables_fit_80_columns(name: str) -> None:
     file = io.StringIO()
     show_table(
-        Console(file=file, width=80, force_terminal=True, color_system=None), table(name).as_published()
+        Console(file=file, width=80, force_terminal=True, color_system=None), find_table(name).as_published()
     )
     drawn = [line for line in file.getvalue().splitlines() if "─" in line]
     assert drawn

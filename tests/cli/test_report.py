@@ -50,7 +50,7 @@ def test_a_run_that_was_killed_at_once_has_a_page(dytox: Program, refused: Refus
     outcome = dytox("report", "mine")
     assert outcome.code == 0
     assert "mine has not finished a task yet: its page shows how far it came." in outcome.out
-    assert "No task is learned yet" in Path("mine/report.html").read_text()
+    assert "No task has been learned yet" in Path("mine/report.html").read_text()
     sentence = "The run mine has not finished a task yet: `dytox resume mine` goes on with it."
     assert refused("report", "mine", "--out", "table.csv") == sentence
     make_run(Path("other"), tasks=1, classes=2)
@@ -108,7 +108,7 @@ def wanted(tiny: list[str]) -> list[str]:
 def test_a_run_writes_its_page_after_each_task_and_at_the_end(
     dytox: Program, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dytox.cli import watchers
+    from dytox.experiments import watchers
 
     states: list[bool] = []
     write = watchers.PageWriter.write
@@ -144,7 +144,7 @@ def test_a_page_that_fails_does_not_end_the_run(
     def fail(*arguments: object, **named: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(run_page, "write", fail)
+    monkeypatch.setattr(run_page, "write_run_page", fail)
     outcome = dytox("train", "digits", *wanted(tiny), "--out", "mine")
     assert outcome.code == 0
     assert "The page was not written (a bug): `dytox report mine` tries it again." in outcome.out

@@ -193,6 +193,7 @@ def test_names_that_are_not_utf8_are_shown_as_escapes(
         (OSError(24, "Too many open files"), "ulimit -n"),
         (MemoryError(), "memory of this machine"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "memory of this machine"),
+        (RuntimeError("Could not determine home directory."), "HOME"),
         (RecursionError("maximum recursion depth exceeded"), "nested too deeply"),
         (UserError("Mend it."), "Mend it."),
     ],

@@ -27,7 +27,8 @@ from rich.console import Console
 from dytox.cli.progress import Progress
 from dytox.engine.observer import Interrupted
 from dytox.engine.phase import Action, Training
-from dytox.experiments.train import Watcher, train
+from dytox.experiments.train import train
+from dytox.experiments.watchers import Watcher
 from dytox.metrics import Step
 from dytox.recipes import compose
 from dytox.runs.run_directory import RunDirectory

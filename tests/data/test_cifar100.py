@@ -114,6 +114,9 @@ HOSTILE = {
     "another codec": b"\x80\x02c_codecs\nencode\nX\x01\0\0\0aX\x04\0\0\0zlib\x86R.",
     "a huge memo": b"\x80\x02}r\xff\xff\xff\x7f.",
     "a huge string": b"\x80\x02T\xff\xff\xff\x7fabc.",
+    "a deep key": b"\x80\x02})" + 10**6 * b"\x85" + b"Ns.",
+    "a deep key out of the memo": b"\x80\x02})" + 10**6 * b"q\x00h\x00\x86" + b"Ns.",
+    "a deep list": b"\x80\x02" + 10**6 * b"]" + 10**6 * b"a" + b".",
     "a state for a stand-in": b"\x80\x02cnumpy\nndarray\n}U\x01aU\x01bsb.",
 }
 

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import io
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -222,3 +229,45 @@ def test_a_memory_of_files_that_is_none(name: str, value: torch.Tensor) -> None:
     assert [len(each) for each in Samples.from_tensors(good).contents()] == [3, 6]
     with pytest.raises(ValueError, match=r"memory|labels"):
         Samples.from_tensors({**good, name: value})
+
+
+SMALL_SHARED_MEMORY = """
+import sys, torch
+from pathlib import Path
+from dytox.data.decoding import Decoder, Request
+from dytox.data.encoded import Encoded
+
+files = tuple(str(path) for path in sorted(Path(sys.argv[1]).glob("*.png"))) * 8
+request = Request(Encoded(files, 256, 256))
+decoder = Decoder(2, 64)
+decoder._loader.num_workers == 2 or sys.exit("no processes")
+print(sum(int(batch.long().sum()) for batch in decoder.stream([request] * 4)))
+decoder.close()
+"""
+
+
+def test_processes_that_decode_need_no_shared_memory() -> None:
+    """A chunk is 3 MB, and /dev/shm here has 1: tensors would have to go through it."""
+    mounted = "mount -t tmpfs -o size=1m tmpfs /dev/shm && exec"
+    separate = ["unshare", "--mount", "sh", "-c", f'{mounted} "$@"', "sh"]
+    if subprocess.run([*separate, "true"], capture_output=True).returncode:
+        pytest.skip("a mount of one's own needs root")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # not in /dev/shm
+        for number in range(8):
+            Image.new("RGB", (256, 256), (number, 0, 1)).save(Path(folder) / f"{number}.png")
+        command = [*separate, sys.executable, "-c", SMALL_SHARED_MEMORY, folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{4 * 8 * 256 * 256 * (sum(range(8)) + 8)}\n", done.stderr
+
+
+def test_a_process_that_dies_ends_it_with_a_sentence(samples: Samples) -> None:
+    decoder = Decoder(1, 16)
+    stream = decoder.stream(Request(samples.images[:16]) for _ in itertools.count())
+    next(stream)
+    (worker,) = multiprocessing.active_children()
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(UserError, match="A process that decodes images has died"):
+        for _ in stream:
+            pass
+    decoder.close()

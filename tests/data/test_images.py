@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 import io
+import os
+import re
+import signal
+import socket
 import struct
+import subprocess
+import sys
 import warnings
 import zlib
 from pathlib import Path
@@ -9,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from dytox.data import images
+from dytox.data.encoded import read
 from dytox.errors import UserError
 
 
@@ -201,3 +208,90 @@ def test_more_images_than_memory_is_a_sentence(tmp_path: Path) -> None:
 def test_suffixes_are_those_of_images() -> None:
     assert {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".gif", ".ppm"} <= images.suffixes()
     assert not {".txt", ".pdf", ".eps", ".h5", ".mpg"} & images.suffixes()
+
+
+def sixteen_bit_png(path: Path, side: int) -> int:
+    """Write a black 16-bit PNG, `side` pixels wide and high; the size of the file is much smaller."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    packed, row = zlib.compressobj(9), bytes(1 + 2 * side)
+    data = b"".join(packed.compress(row) for _ in range(side)) + packed.flush()
+    header = struct.pack(">IIBBBBB", side, side, 16, 0, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", data), chunk(b"IEND", b"")]
+    return path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+
+
+def test_a_small_file_of_many_sixteen_bit_pixels_takes_little_memory(tmp_path: Path) -> None:
+    """As floats, four times over, its 25 million pixels took 800 MB."""
+    assert sixteen_bit_png(tmp_path / "a.png", 5000) < 100_000
+    script = (
+        "import resource, sys\nfrom dytox.data import images\n"
+        "images.decode(sys.argv[2], 8)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "images.decode(sys.argv[1], 32)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+    )
+    sixteen_bit_png(tmp_path / "b.png", 10)
+    command = [sys.executable, "-c", script, str(tmp_path / "a.png"), str(tmp_path / "b.png")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 250  # 50 MB as 16 bits, 75 as RGB
+
+
+def test_what_would_have_too_many_pixels_is_refused_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sixteen_bit_png(tmp_path / "a.png", 200)
+    monkeypatch.setattr(images, "MAX_PIXELS", 100 * 100)
+    with monkeypatch.context() as loading:
+        loading.setattr(ImageFile.ImageFile, "load", lambda _: pytest.fail("it was decoded"))
+        with pytest.raises(UserError, match="too many pixels"):
+            images.decode(tmp_path / "a.png", 32)
+    Image.new("RGB", (200, 200), "red").save(tmp_path / "a.jpg")
+    assert images.decode(tmp_path / "a.jpg", 32)[0].min() > 250  # a JPEG is decoded at a part of its size
+
+
+def test_bands_are_converted_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = np.random.default_rng(0)
+    pictures = [
+        Image.fromarray(source.integers(0, 256, (37, 29, 4), dtype=np.uint8)),
+        Image.fromarray(source.integers(0, 65536, (37, 29), dtype=np.uint16)),
+        Image.fromarray(source.random((37, 29), dtype=np.float32) * np.linspace(0, 1, 29, dtype=np.float32)),
+    ]
+    for picture in pictures:
+        whole = images.decode(picture, 16)
+        with monkeypatch.context() as narrow:
+            narrow.setattr(images, "BAND", 64)
+            assert torch.equal(images.decode(picture, 16), whole)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_only_regular_files_are_opened_and_nothing_waits(tmp_path: Path, kind: str, linked: bool) -> None:
+    path = tmp_path / "a.png"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    else:
+        path.symlink_to("/dev/zero")
+    if linked:
+        (tmp_path / "b.png").symlink_to(path)
+        path = tmp_path / "b.png"
+
+    def too_late(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.alarm(10)
+    try:
+        with pytest.raises(UserError, match=re.escape(f"{path} cannot be read as an image")):
+            images.decode(path, 8)
+        assert images.short_side(path) is None
+        with pytest.raises(UserError, match=re.escape(f"{path} cannot be read")):
+            read(str(path))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

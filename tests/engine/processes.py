@@ -44,7 +44,8 @@ def main(rank: int, size: int, port: int, variants: dict[str, list[str]], folder
 
     from dytox.engine.distributed import connected
     from dytox.errors import UserError
-    from dytox.experiments.train import Watcher, train
+    from dytox.experiments.train import train
+    from dytox.experiments.watchers import Watcher
     from dytox.recipes import compose
 
     torch.set_num_threads(1)

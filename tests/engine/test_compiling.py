@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dytox.bench import plain
-from dytox.bench.steps import Ours, Plain, evaluating, grown, some_batch, training
+from dytox.bench.steps import Ours, Plain, evaluating, grown, some_batch, training_step
 from dytox.engine import compiling
 from dytox.engine.compiling import is_compiled
 from dytox.engine.phase import set_learning
@@ -67,7 +67,7 @@ def test_compiled_learning_is_plain_learning(tiny, traced):
     for kind in (Plain, Ours):
         method = grown(kind, config, 2, CPU)
         batch = some_batch(method, 6)
-        with training(method, batch) as step:
+        with training_step(method, batch) as step:
             assert [is_compiled(part) for part in parts(method)] == [kind is Ours] * 4
             found.append([step(), gradients(method)])
         method.tidy(None)

@@ -23,7 +23,7 @@ TINY: dict[str, Any] = {
     "model": {"patch_size": 4, "dim": 8, "heads": 2, "depth": 1, "drop_path": 0.2},
     "training": {"epochs": 2, "batch": 24, "lr": 5e-3, "schedule": {"warmup_epochs": 0}},
     "finetuning": {"epochs": 2, "batch": 10, "lr": 1e-3},
-    "runtime": {"device": "cpu"},
+    "runtime": {"device": "cpu", "report": False},
 }
 
 

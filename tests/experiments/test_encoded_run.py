@@ -14,7 +14,8 @@ from dytox.checking import merge
 from dytox.config import Config
 from dytox.data import images
 from dytox.engine.observer import Interrupted
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 
 TINY: dict[str, Any] = {
     "data": {"image_size": 8, "resize": 9},

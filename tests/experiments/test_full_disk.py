@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from dytox.errors import UserError
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.recipes import compose
 from dytox.runs import model_directory
 

@@ -14,26 +14,25 @@ import pytest
 from dytox.config import Config
 from dytox.engine.observer import Interrupted
 from dytox.errors import UserError
-from dytox.experiments.loggers import Logging, check
+from dytox.experiments.loggers import check
 from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.runs.run_directory import RunDirectory
 
 TinyRun = Callable[..., Config]
 SMALL: dict[str, Any] = {"scenario": {"classes": 4}}
 
 
-class Stopping(Logging):
+class Stopping(Watcher):
     """Is asked to stop within the second task."""
 
+    epochs = 0
+
+    def epoch_ended(self, lesson: Any, record: Any) -> None:
+        self.epochs += 1
+
     def stop_wanted(self) -> bool:
-        return self.epoch >= 3
-
-
-def run(config: Config, out: Path, watcher: Logging) -> None:
-    try:
-        train(config, out, watcher)
-    finally:
-        watcher.close()
+        return self.epochs >= 3
 
 
 def test_tensorboard_has_the_lines_of_the_log(tiny_run: TinyRun, tmp_path: Path) -> None:
@@ -42,7 +41,7 @@ def test_tensorboard_has_the_lines_of_the_log(tiny_run: TinyRun, tmp_path: Path)
     )
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run(tiny_run(**SMALL, runtime={"loggers": ["tensorboard"]}), tmp_path / "run", Logging())
+    train(tiny_run(**SMALL, runtime={"loggers": ["tensorboard"]}), tmp_path / "run")
     found = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     found.Reload()
     lines = RunDirectory(tmp_path / "run").log_lines()
@@ -84,12 +83,10 @@ def test_wandb_goes_on_where_the_run_was_cut_off(
     check(config)
     out = tmp_path / "run"
     with pytest.raises(Interrupted):
-        run(config, out, Stopping())
+        train(config, out, Stopping())
     cut = [values["epoch"] for kind, values in wandb if kind == "log" and "lr" in values]
     assert cut == [0, 1, 2]
-    again = Logging()
-    resume(out, again)
-    again.close()
+    resume(out)
     epochs = [values["epoch"] for kind, values in wandb if kind == "log" and "lr" in values]
     assert epochs == list(range(len(RunDirectory(out).log_lines())))
     first, second = [named for kind, named in wandb if kind == "init"]
@@ -116,7 +113,5 @@ def test_an_unknown_logger_is_refused(tiny_run: TinyRun) -> None:
 
 
 def test_without_loggers_nothing_is_opened(tiny_run: TinyRun, tmp_path: Path) -> None:
-    watcher = Logging()
-    run(tiny_run(**SMALL), tmp_path / "run", watcher)
-    assert watcher.loggers == []
+    train(tiny_run(**SMALL), tmp_path / "run")
     assert not (tmp_path / "run" / "tensorboard").exists()

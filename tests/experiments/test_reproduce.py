@@ -16,14 +16,14 @@ from dytox.errors import UserError
 from dytox.experiments import effects, series
 from dytox.experiments.reproduce import FinishedRun, PlannedRun, beside_published, perform, plan
 from dytox.experiments.tune import papers_grid
-from dytox.published.layout import SCALES, PaperTable, Setting, TableRow
-from dytox.published.tables import TABLES, table
+from dytox.published.layout import SCALES, PaperRow, PaperTable, Setting
+from dytox.published.tables import TABLES, find_table
 from dytox.runs.run_directory import RunDirectory
 
 
 def configs(name: str, scale: str) -> list[list[Config]]:
     """For each row of a table its configs."""
-    rows = table(name).at(scale)
+    rows = find_table(name).at(scale)
     runs, _ = plan(rows, [[]])
     settings = range(len(rows.settings))
     return [
@@ -35,13 +35,13 @@ def configs(name: str, scale: str) -> list[list[Config]]:
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_of_every_table_is_a_config(name: str, scale: str) -> None:
-    wanted = table(name).at(scale)
+    wanted = find_table(name).at(scale)
     runs, missing = plan(wanted, [[]])
     assert not [each for each in missing if "imagenet" not in each]
     for place, row in enumerate(wanted.rows):
         assert any((place, setting) in runs for setting in range(len(wanted.settings))) or missing
         assert len(row.label) == len(wanted.keys)
-        assert set(row.published or {}) <= {setting.title for setting in table(name).settings}
+        assert set(row.published or {}) <= {setting.title for setting in find_table(name).settings}
     distinct = {run.name: run.config for group in runs.values() for run in group}
     assert scale == "paper" or {config.recipe for config in distinct.values()} == {SCALES[scale]}
     again = [config.model_dump_json() for config in distinct.values()]
@@ -92,7 +92,7 @@ def test_what_the_rows_of_the_other_tables_are() -> None:
 
 
 def test_the_published_figures_are_the_fairest() -> None:
-    rows = {row.label[0]: row for row in table("cifar100").at("paper").rows}
+    rows = {row.label[0]: row for row in find_table("cifar100").at("paper").rows}
     assert rows["DyTox"].label == ("DyTox", "global")
     assert (rows["DyTox"].published or {})["10 steps"] == {"#P": 10.73, "Avg": 67.33, "Last": 51.68}
     assert rows["DyTox+"].label == ("DyTox+", "distributed")
@@ -100,14 +100,14 @@ def test_the_published_figures_are_the_fairest() -> None:
     assert rows["DyTox++"].label == ("DyTox++", "original")
     assert (rows["WA"].published or {})["20 steps"] == {"#P": 11.22, "Avg": 67.33, "Last": 47.31}
     assert "E2E" not in rows
-    assert table("imagenet100").at("paper").rows[2].label == ("E2E", "global")
+    assert find_table("imagenet100").at("paper").rows[2].label == ("E2E", "global")
 
 
 def test_an_unknown_table_or_scale() -> None:
     with pytest.raises(UserError, match="Unknown table 'ablations': did you mean 'ablation'"):
-        table("ablations")
+        find_table("ablations")
     with pytest.raises(UserError, match="Unknown scale 'shot': did you mean 'short'"):
-        table("ablation").at("shot")
+        find_table("ablation").at("shot")
 
 
 # The runs
@@ -185,7 +185,7 @@ def test_runs_of_one_name_are_one_run_and_one_that_diverges_is_named(tmp_path: P
 @pytest.fixture
 def ablation(tmp_path: Path) -> tuple[PaperTable, dict[tuple[int, int], list[FinishedRun]]]:
     """The ablation of made runs: each row two points above the one before, but the last below the fifth."""
-    rows = table("ablation").at("demo")
+    rows = find_table("ablation").at("demo")
     found = {}
     for row in range(6):
         path = tmp_path / str(row)
@@ -215,7 +215,7 @@ def test_the_table_beside_the_published_figures(ablation: Any) -> None:
 
 def test_several_runs_of_a_row_are_a_mean_and_a_deviation(tmp_path: Path) -> None:
     setting = Setting("s", "digits", ("#P", "Avg"))
-    rows = PaperTable("x", "x", ("Method",), (setting,), (TableRow(("DyTox",), "dytox"),))
+    rows = PaperTable("x", "x", ("Method",), (setting,), (PaperRow(("DyTox",), "dytox"),))
     config = series.compose("digits", "dytox")
     runs = [FinishedRun(tmp_path / str(v), made(tmp_path / str(v), config, v, v)) for v in (40.0, 42.0)]
     assert beside_published(rows, {(0, 0): runs}, small=False).rows == [["DyTox", 2.0, "41.00 ± 1.41"]]
@@ -231,7 +231,7 @@ def test_the_effects_that_the_text_names(ablation: Any) -> None:
 
 
 def test_the_overheads(tmp_path: Path) -> None:
-    rows = table("overheads").at("demo")
+    rows = find_table("overheads").at("demo")
     config = series.compose("digits", "dytox", asked=["model.dim=8", "model.depth=1"])
     found = {}
     for row, (distance, forgetting) in enumerate([(1.2, 6.0), (1.0, 7.0), (1.1, 8.0)]):

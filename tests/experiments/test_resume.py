@@ -13,7 +13,8 @@ from dytox.config import Config
 from dytox.engine.observer import Interrupted
 from dytox.errors import UserError
 from dytox.experiments import train as module
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.learner import ContinualLearner
 from dytox.runs.checkpoints import Checkpoints
 from dytox.runs.run_directory import RunDirectory

@@ -13,7 +13,8 @@ import torch
 
 from dytox.config import Config
 from dytox.errors import UserError
-from dytox.experiments.train import Watcher, prepare, train
+from dytox.experiments.train import prepare, train
+from dytox.experiments.watchers import Watcher
 from dytox.learner import ContinualLearner
 from dytox.methods import registry
 from dytox.runs.run_directory import RunDirectory

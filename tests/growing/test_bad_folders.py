@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
+from dytox.data import images
 from dytox.engine.observer import Observer
 from dytox.errors import UserError
 from dytox.growing import lesson
@@ -188,13 +190,13 @@ def test_files_that_may_not_be_read(photos: Photos, monkeypatch: pytest.MonkeyPa
     locked.chmod(0)
     if os.access(locked, os.R_OK):  # the superuser may read everything
 
-        def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
+        def refuse(path: Any, *arguments: Any) -> Any:
             if str(path) == str(locked):
                 raise PermissionError(13, "Permission denied")
-            return opened(path, *arguments, **options)
+            return opened(path, *arguments)
 
-        opened = Image.open
-        monkeypatch.setattr(Image, "open", refuse)
+        opened = images.open_regular
+        monkeypatch.setattr(images, "open_regular", refuse)
     pictures = read(find(folder), 8)
     assert len(pictures.images) == 39
     assert len(pictures.skipped) == 1
@@ -209,3 +211,28 @@ def test_a_class_may_grow_by_a_single_image(photos: Photos, model: Path, planned
     learner = ContinualLearner.load(model)
     assert learner.classes_ == ["ant", "bee", "cat", "dog"]
     assert torch.bincount(learner.memory.samples.labels).tolist() == [10, 10, 10, 1]
+
+
+def test_the_work_of_finding_files_grows_with_their_number(tmp_path: Path) -> None:
+    def calls(count: int) -> int:
+        """The calls of functions while a folder of two classes of so many files is searched."""
+        for name in ("a", "b"):
+            (tmp_path / str(count) / name).mkdir(parents=True)
+            for number in range(count):
+                (tmp_path / str(count) / name / f"{number}.png").touch()
+        counted = 0
+
+        def count_call(frame: Any, event: str, argument: Any) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            found = find(tmp_path / str(count))
+        finally:
+            sys.setprofile(None)
+        assert found.images == 2 * count
+        return counted
+
+    calls(10)  # fills caches
+    assert calls(400) < 2.5 * calls(200)

@@ -103,7 +103,8 @@ def test_replay_sees_new_images_and_memory(taught):
 
 
 def test_joint_sees_all_images_and_starts_anew(taught):
-    _, diary = taught("joint", increments=(2, 2, 1))
+    learner, diary = taught("joint", increments=(2, 2, 1))
+    assert (learner.increments, learner.method.model.sizes) == ([2, 2, 1], [5])
     labels = torch.cat([step.batch.labels for step in diary.chapter(2, "train").steps if step.epoch == 0])
     assert torch.bincount(labels).tolist() == [12] * 5
     restart = diary.chapter(2, "restart")
@@ -113,8 +114,7 @@ def test_joint_sees_all_images_and_starts_anew(taught):
 
 def test_joint_in_one_step_is_a_head_of_all_classes(taught):
     learner, _ = taught("joint", increments=(5,))
-    assert learner.method.model.sizes == [5]
-    assert learner.increments == [3, 2]
+    assert learner.method.model.increments == [5]
 
 
 def test_joint_refuses_once_the_images_are_gone(taught, made, tmp_path):

@@ -11,11 +11,11 @@ import torch
 
 from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted
-from dytox.experiments.train import Watcher, resume, train
+from dytox.experiments.train import resume, train
+from dytox.experiments.watchers import Watcher
 from dytox.methods import registry
 from dytox.report import comparison_page, run_page, style
-from dytox.report.groups import group
-from dytox.report.record import read
+from dytox.report.record import group, read_record
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))
 import processes
@@ -122,16 +122,16 @@ def test_its_run_has_a_page(runs, name, monkeypatch):
     """Composed as ever, figures and all; that they become drawings is tested elsewhere, and takes longer."""
     figures = {}
     monkeypatch.setattr(style, "inline", lambda figure, name, about: str(figures.setdefault(name, figure)))
-    record = read(runs["one"] / name)
-    assert "6 classes in 3 tasks" in run_page.render(record)
+    record = read_record(runs["one"] / name)
+    assert "6 classes in 3 tasks" in run_page.render_run(record)
     assert {"accuracy", "matrix", "forgetting", "learning", "confusion"} <= figures.keys()
     words = {text.get_text() for axes in figures["learning"].axes for text in axes.texts}
     assert {term for line in record.log for term in line["losses"]} - {"total"} <= words
 
 
 def test_all_of_them_side_by_side(runs, tmp_path):
-    found = group([read(runs["one"] / name) for name in METHODS])
-    comparison_page.write(found, tmp_path / "page.html")
+    found = group([read_record(runs["one"] / name) for name in METHODS])
+    comparison_page.write_comparison(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert len({each.label for each in found}) == len(METHODS)
     assert all(each.label in page for each in found)

@@ -8,17 +8,16 @@ from dytox.errors import UserError
 from dytox.published import figures
 from dytox.published.figures import MEMORIES, PublishedResult
 from dytox.published.layout import Table
-from dytox.published.tables import PRINTED
-from dytox.published.tables import table as definition
+from dytox.published.tables import PRINTED, find_table
 
 
 def table(name: str) -> Table:
     """A table as `dytox paper` prints it."""
-    return definition(name).as_published()
+    return find_table(name).as_published()
 
 
 def find(dataset: str, steps: int, method: str, memory: str) -> PublishedResult:
-    (row,) = [row for row in figures.results(dataset, steps) if (row.method, row.memory) == (method, memory)]
+    (row,) = [row for row in figures.rows(dataset, steps) if (row.method, row.memory) == (method, memory)]
     return row
 
 
@@ -51,16 +50,16 @@ def test_a_row_has_what_the_paper_prints_beside_the_figures() -> None:
 
 def test_what_the_paper_does_not_have_is_refused() -> None:
     with pytest.raises(UserError, match="Unknown dataset of the paper 'digits'"):
-        figures.results("digits", 10)
+        figures.rows("digits", 10)
     with pytest.raises(UserError, match="Unknown number of steps on imagenet100 '50'"):
-        figures.results("imagenet100", 50)
+        figures.rows("imagenet100", 50)
     with pytest.raises(UserError, match="Unknown table 'ablations': did you mean 'ablation'"):
         table("ablations")
 
 
 def test_rpsnet_stands_only_where_the_paper_has_it() -> None:
-    assert "RPSNet" in [row.method for row in figures.results("cifar100", 10)]
-    assert "RPSNet" not in [row.method for row in figures.results("cifar100", 20)]
+    assert "RPSNet" in [row.method for row in figures.rows("cifar100", 10)]
+    assert "RPSNet" not in [row.method for row in figures.rows("cifar100", 20)]
     wide = table("cifar100")
     row = next(row for row in wide.rows if row[0] == "RPSNet")
     assert row[2:] == [56.5, 68.6, 57.05, *[None] * 6]

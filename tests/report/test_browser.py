@@ -9,8 +9,7 @@ from browser import Browser
 from made import make_run
 
 from dytox.report import comparison_page, run_page
-from dytox.report.groups import group
-from dytox.report.record import read
+from dytox.report.record import group, read_record
 
 BACKGROUND = {False: "rgb(245, 246, 248)", True: "rgb(20, 23, 27)"}
 LONG = ["a_class_with_a_name_that_no_telephone_could_ever_show_in_one_line" * 2, "<script>alert(1)</script>"]
@@ -28,13 +27,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {}
     for name, run in runs.items():
         found[name] = folder / f"{name}.html"
-        run_page.write(read(run), found[name])
+        run_page.write_run_page(read_record(run), found[name])
     methods = [
         make_run(folder / f"of-{method}", method=method)
         for method in ("dytox", "replay", "finetune", "joint")
     ]
     found["comparison"] = folder / "comparison.html"
-    comparison_page.write(group([read(path) for path in [*methods, runs["fifty"]]]), found["comparison"])
+    comparison_page.write_comparison(
+        group([read_record(path) for path in [*methods, runs["fifty"]]]), found["comparison"]
+    )
     return found
 
 

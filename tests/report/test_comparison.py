@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made import make_run
 
-from dytox.report import comparison_charts, comparison_page, exports
-from dytox.report.groups import Group, group
-from dytox.report.record import read
-from dytox.report.results import results
+from dytox.report import charts, comparison_page, results
+from dytox.report.record import Group, group, read_record
 from dytox.report.style import colour
-from dytox.report.text import spread
+from dytox.text import with_deviation
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> list[Group]:
     ]
     paths.append(make_run(folder / "replay", method="replay", better=-20, **common))
     paths.append(make_run(folder / "finetune", method="finetune", better=-50, **common))
-    return group([read(path) for path in paths])
+    return group([read_record(path) for path in paths])
 
 
 def test_orders_and_seeds_make_one_group(several: list[Group]) -> None:
@@ -50,23 +49,23 @@ def test_orders_and_seeds_make_one_group(several: list[Group]) -> None:
 def test_ablations_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     changes = [[], ["method.divergence=0.0"], ["training.epochs=50"], ["method.temperature=2.0"]]
     paths = [make_run(tmp_path / f"run-{place}", overrides=each) for place, each in enumerate(changes)]
-    found = group([read(path) for path in paths])
+    found = group([read_record(path) for path in paths])
     assert [each.label for each in found] == [
         "DyTox (method.temperature 1.0, training.epochs 100)",
         "DyTox w/o divergence",
         "DyTox (method.temperature 1.0, training.epochs 50)",
         "DyTox (method.temperature 2.0, training.epochs 100)",
     ]
-    table = results(found)
+    table = results.collect(found)
     assert set(table.settings) == {"method.divergence", "training.epochs", "method.temperature"}
     assert set(table.heads) == {"divergence", "epochs", "temperature"}
-    assert "| epochs |" in exports.to_markdown(table)
+    assert "| epochs |" in results.to_markdown(table)
 
 
 def test_switches_are_ticks(tmp_path: Path) -> None:
     changes = [[], ["method.finetuning=false"]]
     paths = [make_run(tmp_path / f"run-{place}", overrides=each) for place, each in enumerate(changes)]
-    lines = results(group([read(path) for path in paths])).lines
+    lines = results.collect(group([read_record(path) for path in paths])).lines
     assert [line.settings for line in lines] == [["✓"], [""]]
 
 
@@ -76,10 +75,10 @@ def test_a_run_that_is_behind_does_not_count(tmp_path: Path) -> None:
         make_run(tmp_path / "half", tasks=2, classes=4, killed=True),
         make_run(tmp_path / "other", method="replay", tasks=3, classes=6, killed=True),
     ]
-    found = group([read(path) for path in paths])
+    found = group([read_record(path) for path in paths])
     assert [record.name for record in found[0].records] == ["whole"]
-    notes = results(found).notes
-    assert "half has learned 2 tasks and does not count." in notes
+    notes = results.collect(found).notes
+    assert "half has learned only 2 tasks and is left out." in notes
     assert "replay has learned 3 of 5 tasks, so its figures are not final." in notes
 
 
@@ -95,11 +94,11 @@ def test_scenarios_have_names(tmp_path: Path) -> None:
     }
     for place, (name, (recipe, overrides)) in enumerate(names.items()):
         run = make_run(tmp_path / str(place), recipe=recipe, overrides=overrides, tasks=1, classes=2)
-        assert group([read(run)])[0].scenario == name
+        assert group([read_record(run)])[0].scenario == name
 
 
 def test_the_table_has_the_papers_form(several: list[Group]) -> None:
-    table = results(several)
+    table = results.collect(several)
     assert list(table.columns.values()) == ["#P", "Avg", "Last", "Forgetting"]
     own = [line for line in table.lines if not line.published]
     assert [(line.label, line.memory) for line in own] == [
@@ -115,7 +114,7 @@ def test_the_table_has_the_papers_form(several: list[Group]) -> None:
 
 
 def test_csv(several: list[Group]) -> None:
-    rows = list(csv.DictReader(io.StringIO(exports.to_csv(results(several)))))
+    rows = list(csv.DictReader(io.StringIO(results.to_csv(results.collect(several)))))
     first = rows[0]
     assert (first["scenario"], first["method"], first["source"], first["runs"]) == (
         "CIFAR-100 in 10 steps",
@@ -131,16 +130,18 @@ def test_csv(several: list[Group]) -> None:
 
 
 def test_markdown(several: list[Group]) -> None:
-    text = exports.to_markdown(results(several))
+    text = results.to_markdown(results.collect(several))
     lines = text.splitlines()
     assert lines[0] == "CIFAR-100 in 10 steps"
     assert lines[2] == "| Method | Memory | #P | Avg | Last | Forgetting |"
-    assert lines[4].startswith(f"| DyTox | global | 10.73 | {spread(several[0].spread('avg_top1'))} |")
+    assert lines[4].startswith(
+        f"| DyTox | global | 10.73 | {with_deviation(*(several[0].spread('avg_top1') or (None, None)))} |"
+    )
     assert "| WA, published | global | 11.22 | 69.46 ± 0.29 | 53.78 | – |" in lines
 
 
 def test_latex(several: list[Group]) -> None:
-    text = exports.to_latex(results(several))
+    text = results.to_latex(results.collect(several))
     assert text.startswith("\\begin{tabular}{llrrrr}\n\\toprule\n")
     assert "\\multicolumn{4}{c}{CIFAR-100 in 10 steps} \\\\\n\\cmidrule(lr){3-6}\n" in text
     assert "WA, published & global & 11.22 & 69.46 $\\pm$ 0.29 & 53.78 & -- \\\\" in text
@@ -151,10 +152,20 @@ def test_latex(several: list[Group]) -> None:
     assert columns == {5}
 
 
-def test_latex_sees_no_command_in_a_name() -> None:
-    assert exports.latex(r"50% of a_b & {c}\d #1 $x^2~") == (
-        r"50\% of a\_b \& \{c\}\textbackslash{}d \#1 \$x\textasciicircum{}2\textasciitilde{}"
-    )
+def test_names_of_runs_stay_text_in_every_export(tmp_path: Path) -> None:
+    changes = [f"training.epochs={place + 50}" for place in range(2)]
+    more = ["training.lr=1e-5", "model.dim=96", "memory.size=77"]
+    paths = [
+        make_run(tmp_path / name, overrides=[change, *more[place:]])
+        for place, (name, change) in enumerate(zip(["=1+1|`<b>`", "a_b%\\n[c]"], changes, strict=True))
+    ]
+    found = group([read_record(path) for path in paths])
+    found = [replace(each, label=each.records[0].name) for each in found]
+    table = results.collect(found)
+    rows = list(csv.DictReader(io.StringIO(results.to_csv(table))))
+    assert [row["method"] for row in rows] == ["'=1+1|`<b>`", "a_b%\\n[c]"]
+    assert "| =1+1\\|\\`&lt;b&gt;\\` |" in results.to_markdown(table)
+    assert "a\\_b\\%\\textbackslash{}n{[}c{]} & " in results.to_latex(table)
 
 
 def test_one_colour_a_method_in_every_scenario(tmp_path: Path) -> None:
@@ -163,10 +174,10 @@ def test_one_colour_a_method_in_every_scenario(tmp_path: Path) -> None:
         make_run(tmp_path / "b", method="replay"),
         make_run(tmp_path / "c", method="replay", overrides=["scenario.classes=4"], tasks=2, classes=4),
     ]
-    found = group([read(path) for path in paths])
+    found = group([read_record(path) for path in paths])
     panels = comparison_page.panels(found)
     assert [len(panel) for panel in panels] == [2, 1]
-    drawn = comparison_charts.curves(panels, 900)
+    drawn = charts.comparison_curves(panels, 900)
     second = drawn.axes[1].get_lines()[0].get_color()
     assert second == drawn.axes[0].get_lines()[1].get_color() == colour(1)
 
@@ -174,7 +185,7 @@ def test_one_colour_a_method_in_every_scenario(tmp_path: Path) -> None:
 def test_the_page_links_to_the_runs_pages(several: list[Group], tmp_path: Path) -> None:
     record = several[0].records[0]
     (record.path / "report.html").write_text("")
-    text = comparison_page.render(several, record.path.parent)
+    text = comparison_page.render_comparison(several, record.path.parent)
     assert '<a href="dytox-1/report.html">dytox-1</a>' in text
     assert "3 methods side by side" in text
     assert "±" in text

@@ -12,8 +12,8 @@ import pytest
 from made import make_run
 from PIL import Image
 
-from dytox.report import attention, charts, heatmaps, learning, pictures, style
-from dytox.report.record import read
+from dytox.report import charts, heatmaps, learning, run_page, style, token_maps
+from dytox.report.record import read_record
 
 
 def contrast(one: str, other: str) -> float:
@@ -59,7 +59,7 @@ def test_the_log_becomes_curves_with_gaps_between_phases() -> None:
         {"task": 0, "phase_index": 1, "epoch": 1, "losses": {"clf": 2.0}},
         {"task": 1, "phase_index": 2, "epoch": 0, "losses": {"clf": None, "kd": 1.0}},
     ]
-    parts = learning.stretches(log)
+    parts = learning.split_phases(log)
     assert [(part.task, part.start, part.end) for part in parts] == [(0, 1, 2), (1, 3, 3)]
     x, y = learning.curve(parts, lambda line: line["losses"]["clf"])
     assert x == [1, 2, 2, 3, 3]
@@ -72,7 +72,7 @@ def test_many_epochs_become_means(monkeypatch: pytest.MonkeyPatch) -> None:
     log = [
         {"task": 0, "phase_index": 0, "epoch": epoch, "losses": {"clf": float(epoch)}} for epoch in range(4)
     ]
-    x, y = learning.curve(learning.stretches(log), lambda line: line["losses"]["clf"])
+    x, y = learning.curve(learning.split_phases(log), lambda line: line["losses"]["clf"])
     assert (x[:2], y[:2]) == ([1.5, 3.5], [0.5, 2.5])
 
 
@@ -99,15 +99,15 @@ def test_more_tasks_than_pixels_become_means(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_attention_is_bright_where_a_token_looks() -> None:
-    alpha = np.asarray(attention.shade(np.array([[1.0, 0.0], [0.5, np.nan]])).getchannel("A"))
+    alpha = np.asarray(token_maps.shade(np.array([[1.0, 0.0], [0.5, np.nan]])).getchannel("A"))
     assert alpha[0, 0] == 0
-    assert alpha[0, 1] == alpha[1, 1] == int(255 * attention.DARKEST)
+    assert alpha[0, 1] == alpha[1, 1] == int(255 * token_maps.DARKEST)
     assert 0 < alpha[1, 0] < alpha[0, 1]
 
 
 def test_shown_images_have_their_names_and_mistakes(five: Path) -> None:
-    record = read(five)
-    images = attention.shown(record)
+    record = read_record(five)
+    images = token_maps.attention_images(record)
     assert len(images) == 8
     assert images[0].name == "class 0"
     place = int(record.evaluation["image_places"][0])
@@ -118,13 +118,13 @@ def test_shown_images_have_their_names_and_mistakes(five: Path) -> None:
 
 
 def test_of_very_many_tokens_some_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "TOKENS", 3)
-    images = attention.shown(read(make_run(tmp_path / "run", tasks=10, classes=10)))
+    monkeypatch.setattr(token_maps, "TOKENS", 3)
+    images = token_maps.attention_images(read_record(make_run(tmp_path / "run", tasks=10, classes=10)))
     assert images[0].numbers == [1, 5, 10]
 
 
 def test_plots_are_png_and_svg(five: Path, tmp_path: Path) -> None:
-    pictures.save(read(five), tmp_path / "plots")
+    run_page.save_plots(read_record(five), tmp_path / "plots")
     names = {path.stem for path in (tmp_path / "plots").iterdir()}
     assert names == {
         *("accuracy", "accuracy-matrix", "attention", "confusion", "forgetting", "learning"),
@@ -140,7 +140,7 @@ def test_plots_are_png_and_svg(five: Path, tmp_path: Path) -> None:
 
 def test_a_run_without_a_task_has_only_its_losses(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", tasks=0, killed=True)
-    assert [name for name, _, _ in pictures.plots(read(run))] == ["learning"]
+    assert [name for name, _, _ in run_page._plots(read_record(run))] == ["learning"]
 
 
 def test_numbers_in_words_are_not_cut() -> None:

@@ -9,12 +9,12 @@ import pytest
 from made import make_run
 
 from dytox.errors import UserError
-from dytox.report.record import read, runs_in
+from dytox.report.record import read_record, runs_in
 from dytox.runs import files
 
 
 def test_a_finished_run(five: Path) -> None:
-    record = read(five)
+    record = read_record(five)
     assert record.finished
     assert (record.name, record.method) == ("run", "DyTox")
     assert record.seen == [2, 4, 6, 8, 10]
@@ -23,7 +23,7 @@ def test_a_finished_run(five: Path) -> None:
 
 
 def test_a_run_killed_before_its_first_task_was_learned(tmp_path: Path) -> None:
-    record = read(make_run(tmp_path / "run", tasks=0, killed=True))
+    record = read_record(make_run(tmp_path / "run", tasks=0, killed=True))
     assert not record.finished
     assert (record.metrics, record.steps, record.class_names) == (None, [], [])
     assert len(record.log) == 6
@@ -37,7 +37,7 @@ def test_what_is_missing_is_not_shown(tmp_path: Path) -> None:
     shutil.rmtree(run / "model")
     (run / "environment.json").unlink()
     (run / "log.jsonl").unlink()
-    record = read(run)
+    record = read_record(run)
     assert (record.evaluation, record.environment, record.log, record.tokens) == ({}, {}, [], 0)
     assert record.class_name(7) == "class 7"
     assert record.command == "dytox"
@@ -47,7 +47,7 @@ def test_what_is_damaged_is_said(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "evaluation" / "task-04.safetensors").write_bytes(b"x")
     with pytest.raises(UserError, match="is damaged"):
-        read(run)
+        read_record(run)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_damaged_is_said(tmp_path: Path) -> None:
 def test_the_command_that_made_it(tmp_path: Path, argv: list[str], command: str) -> None:
     run = make_run(tmp_path / "run", tasks=1, classes=2)
     files.write_json(run / "environment.json", {"command": argv})
-    assert read(run).command == command
+    assert read_record(run).command == command
 
 
 def test_a_folder_of_runs_stands_for_them(tmp_path: Path) -> None:
@@ -72,4 +72,4 @@ def test_a_folder_of_runs_stands_for_them(tmp_path: Path) -> None:
 
 
 def test_a_name_that_cannot_be_printed(tmp_path: Path) -> None:
-    assert read(make_run(tmp_path / "a\x01b", tasks=1, classes=2)).name == "a�b"
+    assert read_record(make_run(tmp_path / "a\x01b", tasks=1, classes=2)).name == "a�b"

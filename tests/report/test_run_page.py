@@ -11,8 +11,8 @@ from made import make_run
 
 from dytox.published.comparable import compare
 from dytox.report import page, sections, style
-from dytox.report.record import read
-from dytox.report.run_page import head, render
+from dytox.report.record import read_record
+from dytox.report.run_page import render_run
 
 LARGEST = 3_000_000  # bytes of any page
 
@@ -73,12 +73,12 @@ def check(text: str) -> Reader:
 
 @pytest.fixture(scope="module")
 def page_of_five(five: Path) -> str:
-    return render(read(five))
+    return render_run(read_record(five))
 
 
 @pytest.fixture(scope="module")
 def page_of_ten(ten: Path) -> str:
-    return render(read(ten))
+    return render_run(read_record(ten))
 
 
 def test_a_page_has_everything(page_of_five: str) -> None:
@@ -91,7 +91,7 @@ def test_a_page_has_everything(page_of_five: str) -> None:
         "Forgetting",
         "Losses and learning rate",
         "Confusion between tasks",
-        "Classes mixed up most",
+        "Most frequent mistakes",
         "Where the task tokens look",
         "Distances between task tokens",
         "Parameters and time",
@@ -103,7 +103,7 @@ def test_a_page_has_everything(page_of_five: str) -> None:
         "finished",
         "Avg top-1",
         "Last top-1",
-        "Config, resolved",
+        "Resolved config",
         "patch_size: 2",
         "torch",
         "clf",
@@ -111,11 +111,13 @@ def test_a_page_has_everything(page_of_five: str) -> None:
     ):
         assert word in found.text
     assert "The paper has no figures for this setting." in found.text
-    assert "The paper's forgetting comes from another formula and is not comparable." in found.text
+    assert (
+        "The paper computed forgetting by another formula, so its figures cannot be compared." in found.text
+    )
 
 
 def test_the_figures_are_the_runs(five: Path, page_of_five: str) -> None:
-    record = read(five)
+    record = read_record(five)
     assert record.metrics is not None
     text = check(page_of_five).text
     assert f"{record.metrics['avg_top1']:.1f} %" in text
@@ -125,12 +127,12 @@ def test_the_figures_are_the_runs(five: Path, page_of_five: str) -> None:
 
 
 def test_beside_the_published_figures(ten: Path, page_of_ten: str) -> None:
-    record = read(ten)
+    record = read_record(ten)
     assert record.metrics is not None
     text = check(page_of_ten).text
     assert "the erratum's global setting" in text
     gap = record.metrics["avg_top1"] - 67.33
-    assert f"Against the published DyTox (global memory): Avg {gap:+.2f} points" in text
+    assert f"Difference to the published DyTox (global memory): Avg {gap:+.2f} points" in text
     assert "published Last 51.7" in text
     assert "published Avg 67.3" in text
     assert "33.15" not in text  # the published forgetting, of another formula
@@ -138,11 +140,11 @@ def test_beside_the_published_figures(ten: Path, page_of_ten: str) -> None:
 
 def test_the_published_joint_resnet_is_an_average_over_steps(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", recipe="cifar100-10", method="joint-resnet", tasks=10, classes=100)
-    record = read(run)
+    record = read_record(run)
     assert record.metrics is not None
-    text = Reader(sections.accuracy(record, compare(record.config))).text
+    text = Reader(sections.accuracy_section(record, compare(record.config))).text
     gap = record.metrics["avg_top1"] - 80.41
-    assert f"Against the published ResNet18 joint (all memory): Avg {gap:+.2f} points." in text
+    assert f"Difference to the published ResNet18 joint (all memory): Avg {gap:+.2f} points." in text
     assert "compare it with Avg" in text
     assert "published Last 80.4" not in text
     assert "published Avg 80.4" in text
@@ -151,24 +153,24 @@ def test_the_published_joint_resnet_is_an_average_over_steps(tmp_path: Path) -> 
 def test_the_distributed_memory_has_its_own_figures(tmp_path: Path) -> None:
     overrides = ["memory.shares=2"]
     run = make_run(tmp_path / "run", recipe="cifar100-10", tasks=10, classes=100, overrides=overrides)
-    record = read(run)
-    text = Reader(sections.accuracy(record, compare(record.config))).text
+    record = read_record(run)
+    text = Reader(sections.accuracy_section(record, compare(record.config))).text
     assert "the erratum's distributed setting" in text
     assert "published Last 57.8" in text
 
 
 def test_a_part_of_a_run_is_not_compared(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", recipe="cifar100-10", tasks=3, classes=30, killed=True)
-    text = check(render(read(run))).text
-    assert "Only 3 of 10 steps are learned: not comparable yet." in text
-    assert "Against the published" not in text
+    text = check(render_run(read_record(run))).text
+    assert "Only 3 of 10 steps have been learned" in text
+    assert "Difference to the published" not in text
     assert "not finished" in text
-    assert f"dytox resume {run} goes on with it" in text
-    assert "running" in head(read(run), running=True)
+    assert f"continue it with dytox resume {run}" in text
+    assert "running" in check(render_run(read_record(run), running=True)).text
 
 
 def test_names_stay_text(tmp_path: Path) -> None:
-    text = render(read(make_run(tmp_path / "<b>run", tasks=2, classes=4, names=NASTY)))
+    text = render_run(read_record(make_run(tmp_path / "<b>run", tasks=2, classes=4, names=NASTY)))
     found = check(text)
     assert "img" not in found.tags
     assert all(name in found.text for name in NASTY)
@@ -176,27 +178,27 @@ def test_names_stay_text(tmp_path: Path) -> None:
 
 
 def test_one_task(tmp_path: Path) -> None:
-    text = check(render(read(make_run(tmp_path / "run", tasks=1, classes=2)))).text
-    assert "From the second task on." in text
+    text = check(render_run(read_record(make_run(tmp_path / "run", tasks=1, classes=2)))).text
+    assert "Shown from the second task on." in text
     assert "Forgetting" not in text.replace("Accuracy matrix, forgetting", "")
 
 
 def test_nothing_learned_yet(tmp_path: Path) -> None:
-    text = check(render(read(make_run(tmp_path / "run", tasks=0, killed=True)))).text
-    assert "No task is learned yet" in text
+    text = check(render_run(read_record(make_run(tmp_path / "run", tasks=0, killed=True)))).text
+    assert "No task has been learned yet" in text
     assert "Losses and learning rate" in text
 
 
 def test_a_loss_that_is_no_number(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", tasks=2, classes=4, nan=True)
-    text = render(read(run))
-    assert "In 3 epochs a loss was not a number" in check(text).text
+    text = render_run(read_record(run))
+    assert "In 3 epochs a loss was not a finite number" in check(text).text
     assert "NaN" not in text
     assert "nan" not in re.sub(r"base64,[\w+/=]*", "", text)
 
 
 def test_a_method_without_tokens(tmp_path: Path) -> None:
-    text = check(render(read(make_run(tmp_path / "run", method="finetune", tokens=False)))).text
+    text = check(render_run(read_record(make_run(tmp_path / "run", method="finetune", tokens=False)))).text
     assert "Where the task tokens look" not in text
     assert "Distances" not in text
     assert "Parameters and time" not in text  # a section each
@@ -205,13 +207,13 @@ def test_a_method_without_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("tasks", "classes", "size"), [(50, 100, 32), (10, 1000, 224)])
 def test_large_runs_stay_small(tmp_path: Path, tasks: int, classes: int, size: int) -> None:
     run = make_run(tmp_path / "run", tasks=tasks, classes=classes, image_size=size, epochs=30)
-    text = render(read(run))
+    text = render_run(read_record(run))
     check(text)
     assert len(text.encode()) < LARGEST / 2
 
 
 def test_a_page_is_the_same_each_time(five: Path, page_of_five: str) -> None:
-    assert render(read(five)) == page_of_five
+    assert render_run(read_record(five)) == page_of_five
 
 
 def test_the_policy_forbids_what_is_not_in_the_page() -> None:

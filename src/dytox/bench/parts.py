@@ -1,7 +1,7 @@
-"""What a pass of evaluation is made of: each kind of work timed alone, beside what bounds it on this machine.
+"""The parts of an evaluation pass: each kind of work timed alone, beside the bound of this machine.
 
-Work that multiplies matrices is bounded by the speed of the linear layers' bare products, work that touches
-every value once by a copy that reads and writes as many bytes; both are measured in the same run.
+The bound of matrix products is the speed of the linear layers' products alone; that of work which touches
+every value once is a copy of as many bytes. Both are measured in the same run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from dytox.bench import products
 from dytox.bench.steps import Ours, evaluating, grown, some_batch
-from dytox.bench.suite import Settings
-from dytox.bench.timing import interleaved
+from dytox.bench.timing import Settings, by_part, interleaved, peak
 from dytox.checking import merge
 from dytox.config import Config
 from dytox.engine.precision import autocast
@@ -31,7 +29,7 @@ from dytox.models.transformer import SelfAttentionBlock, TransformerEncoder
 
 
 class Part(NamedTuple):
-    """A kind of work, and how often a pass does it; each time so many operations, or so many bytes moved."""
+    """A kind of work, how often a pass does it, and its operations or the bytes that it moves each time."""
 
     work: Callable[[], object]
     times: int
@@ -40,12 +38,12 @@ class Part(NamedTuple):
 
 
 def of_parts(config: Config, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
-    """A pass at one task and its parts in turn: the share of each, and how near it is to its bound."""
+    """Measure a pass at one task and its parts: the share of each and how near it is to its bound."""
     say("the parts of an evaluation pass, in turn")
     config = Config.model_validate(merge(config.model_dump(), {"runtime": {"compile": False}}))
     method = grown(Ours, config, 1, settings.device)
     images = some_batch(method, settings.batch).images
-    multiply, amount = products.peak(config, settings.batch, settings.device, torch.float32)
+    multiply, amount = peak(config, settings.batch, settings.device, torch.float32)
     with evaluating(method, images) as see, torch.no_grad(), autocast(method):
         parts = parts_of(method, images)
         work = {name: part.work for name, part in parts.items()}
@@ -78,12 +76,12 @@ def of_parts(config: Config, settings: Settings, say: Callable[[str], None]) -> 
 
 
 def parts_of(method: Ours, images: Tensor) -> dict[str, Part]:
-    """The parts on the model's own weights and shapes."""
+    """Return the parts, with the model's own weights and shapes."""
     encoder, tab, heads = method.model.encoder, method.model.tab, method.model.heads
     assert isinstance(encoder, TransformerEncoder)
     assert isinstance(tab, TaskAttentionBlock)
     x, (tokens, queries) = encoder.tokenizer(images), method.model.prepared()
-    tokenizer, _, decoder = (len(images) * each for each in products.by_part(method.config, 1))
+    tokenizer, _, decoder = (len(images) * each for each in by_part(method.config, 1))
     return {
         **_of_sabs(encoder, x),
         "tokenizer": Part(lambda: encoder.tokenizer(images), 1, tokenizer),

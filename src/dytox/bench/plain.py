@@ -1,7 +1,7 @@
-"""The plain formulation of the model: slow, and as the paper writes it.
+"""The plain formulation of the model, as the paper writes it.
 
-A positional map for every image, one pass through the TAB and one head for every task. It uses the weights of
-a `DyTox` model, and the tests hold the two equal.
+It computes a positional map for every image, and one pass through the TAB and one head for every task. It
+uses the weights of a `DyTox` model; tests check that both give the same result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dytox.models.transformer import SelfAttentionBlock, TransformerEncoder
 
 
 def forward(model: DyTox, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
-    """Algorithm 1, a token at a time."""
+    """Run algorithm 1, one task token after the other."""
     draws = draws or {}
     assert isinstance(model.encoder, TransformerEncoder)
     assert isinstance(model.tab, TaskAttentionBlock)
@@ -61,7 +61,7 @@ def self_attention_block(sab: SelfAttentionBlock, x: Tensor, keep: Tensor | None
 
 
 def self_attention(attention: SelfAttention, x: Tensor) -> Tensor:
-    """ConViT's GPSA with its maps of attention for each image, or plain self-attention."""
+    """ConViT's GPSA with an attention map for each image, or plain self-attention."""
     q, k = (split_heads(part, attention.heads) for part in attention.qk(x).chunk(2, dim=-1))
     a = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(dim=-1)  # (batch, heads, N, N)
     if isinstance(attention, GatedPositionalSelfAttention):
@@ -84,7 +84,7 @@ def task_attention_block(tab: TaskAttentionBlock, token: Tensor, x: Tensor, keep
 
 
 def task_attention(attention: TaskAttention, z: Tensor) -> Tensor:
-    """Eq. 3: the first token of z looks at all of z."""
+    """Eq. 3: the first token of z attends to all of z."""
     q, k, v = (
         split_heads(part, attention.heads) for part in (attention.q(z[:, :1]), attention.k(z), attention.v(z))
     )

@@ -1,4 +1,4 @@
-"""The model at work, in our form and in the plain one: a pass of evaluation, a training step with teacher."""
+"""An evaluation pass and a training step with teacher, in our form and in the plain one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from dytox.models.base import Output
 from dytox.models.prepared import frozen, held
 from dytox.randomness import Position, generator, seeded
 
-CLASSES = 100
+BENCH_CLASSES = 100  # of every measured model
 
 
 class Ours(DyToxMethod):
-    """DyTox in the middle of a task. A first task has no teacher; here its teacher is its own copy."""
+    """DyTox during a task. A first task has no teacher; here its teacher is a copy of itself."""
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
-        """Classification, distillation and divergence, at any number of tasks."""
         taught = self.teach(batch).logits
         kd = distillation(output.logits[:, : taught.shape[1]], taught)
         terms = {"clf": self.classification(batch, output), "kd": kd}
@@ -37,30 +36,29 @@ class Ours(DyToxMethod):
         return terms
 
     def see(self, images: Tensor) -> Output:
-        """A pass of evaluation."""
+        """Run an evaluation pass."""
         return self.model(images)
 
 
 class Plain(Ours):
-    """The same with every pass in the plain form, the teacher's too."""
+    """The same method with every pass in the plain form, also the teacher's."""
 
     def forward(self, batch: Batch) -> dict[str, Term]:
-        """The losses of a batch."""
         return self.losses(batch, plain.forward(self.model, batch.images, batch.draws))
 
     @torch.no_grad()
     def teach(self, batch: Batch) -> Output:
-        """The teacher's view of a batch."""
         assert self.teacher is not None
         return plain.forward(self.teacher, batch.images)  # type: ignore[arg-type]  # it is a DyTox
 
     def see(self, images: Tensor) -> Output:
-        """A pass of evaluation."""
         return plain.forward(self.model, images)
 
 
-def grown(kind: type[Ours], config: Config, tasks: int, device: torch.device, classes: int = CLASSES) -> Ours:
-    """A method that learns its last of so many tasks, so many classes in all."""
+def grown(
+    kind: type[Ours], config: Config, tasks: int, device: torch.device, classes: int = BENCH_CLASSES
+) -> Ours:
+    """Return a method in its last of `tasks` tasks, with `classes` classes in all."""
     with seeded(0, Position(), "bench"):
         method = kind(config)
         for task in range(tasks):
@@ -73,11 +71,11 @@ def grown(kind: type[Ours], config: Config, tasks: int, device: torch.device, cl
 
 
 def some_batch(method: Ours, size: int) -> Batch:
-    """Normalised noise with labels of all classes, and the model's draws."""
+    """Return a batch of normalised noise with labels of all classes, and the model's draws."""
     source, side = generator(0, Position(), "bench"), method.config.data.image_size
     assert side is not None
     images = torch.randn(size, 3, side, side, generator=source).to(method.device)
-    labels = torch.randint(CLASSES, (size,), generator=source).to(method.device)
+    labels = torch.randint(BENCH_CLASSES, (size,), generator=source).to(method.device)
     draws = {name: each.to(method.device) for name, each in method.model.draw(source, size).items()}
     whole = Batch.plain(images, labels, phase="train")
     return Batch(whole.images, whole.labels, whole.partners, whole.shares, draws, whole.phase)
@@ -85,7 +83,7 @@ def some_batch(method: Ours, size: int) -> Batch:
 
 @contextmanager
 def evaluating(method: Ours, images: Tensor) -> Iterator[Callable[[], object]]:
-    """A pass over a batch, as `engine.evaluate` makes them; the plain form prepares nothing."""
+    """Give a function that evaluates a batch as `engine.evaluate` does; the plain form prepares nothing."""
     method.eval()
     _compile(method)
 
@@ -98,8 +96,8 @@ def evaluating(method: Ours, images: Tensor) -> Iterator[Callable[[], object]]:
 
 
 @contextmanager
-def training(method: Ours, batch: Batch) -> Iterator[Callable[[], object]]:
-    """A step with teacher, as `engine.loop` makes them."""
+def training_step(method: Ours, batch: Batch) -> Iterator[Callable[[], object]]:
+    """Give a function that makes a training step with teacher as `engine.loop` does."""
     set_learning(method, method.learns_in_training())
     _compile(method)
     update = Update(method, method.config.training)
@@ -108,6 +106,6 @@ def training(method: Ours, batch: Batch) -> Iterator[Callable[[], object]]:
 
 
 def _compile(method: Ours) -> None:
-    """As the config says; the plain form stays as it is written."""
+    """Compile the model if the config says so; the plain form is never compiled."""
     if method.config.runtime.compile and not isinstance(method, Plain):
         compile_parts(method)

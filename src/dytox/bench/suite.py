@@ -1,61 +1,50 @@
-"""What is measured, and what it comes to: dictionaries for programs, of which `cli/speed.py` makes tables."""
+"""What is measured of the model at several numbers of tasks and sizes, and of herding.
+
+Every measurement returns a dictionary for programs; `cli/speed.py` makes tables of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from dytox.bench import pillow, products
-from dytox.bench.steps import Ours, Plain, evaluating, grown, some_batch, training
-from dytox.bench.timing import Timing, interleaved, peak_memory
+from dytox.bench.steps import BENCH_CLASSES, Ours, Plain, evaluating, grown, some_batch, training_step
+from dytox.bench.timing import CPU, Settings, Timing, interleaved, operations, patches, peak, peak_memory
+from dytox.checking import merge
 from dytox.config import Config
-from dytox.data.augment import Augmentation
-from dytox.data.loader import Loader
 from dytox.data.samples import Samples
 from dytox.memory.herding import herd
 from dytox.randomness import Position, generator
 
-CPU = torch.device("cpu")
 FORMS = {"plain": Plain, "ours": Ours}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How much is measured."""
-
-    tasks: tuple[int, ...] = (1, 10, 20, 50)
-    batch: int = 64
-    repeats: int = 5
-    device: torch.device = CPU
-
-
 def of_model(config: Config, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
-    """Evaluation, training step and memory of both forms at each number of tasks; the share of the peak."""
+    """Measure evaluation, training step and memory of both forms at each number of tasks."""
     say("evaluation: plain and ours in turn")
     with ExitStack() as stack:
         seen = _each(Plain, config, settings, stack) | _each(Ours, config, settings, stack)
-        multiply, amount = products.peak(config, settings.batch, settings.device, torch.float32)
+        multiply, amount = peak(config, settings.batch, settings.device, torch.float32)
         found = interleaved({**seen, "products": multiply}, settings.repeats, settings.device)
     speed = amount / found["products"].median
     trained, memory = dict[str, Timing](), dict[str, int]()
-    for tasks in settings.tasks:  # one number at a time: a training has the memory to itself
+    for tasks in settings.tasks:  # one at a time, so that each training has the memory to itself
         say(f"training step with teacher, tasks: {tasks}; plain and ours in turn, then memory")
         with ExitStack() as stack:
             steps = {}
             for name, kind in FORMS.items():
                 method = grown(kind, config, tasks, settings.device)
                 batch = some_batch(method, settings.batch)
-                steps[f"{name} {tasks}"] = stack.enter_context(training(method, batch))
+                steps[f"{name} {tasks}"] = stack.enter_context(training_step(method, batch))
             trained |= interleaved(steps, settings.repeats, settings.device)
             memory |= {name: peak_memory(step, settings.device) for name, step in steps.items()}
     rows = []
     for tasks in settings.tasks:
-        share = products.operations(config, tasks) * settings.batch / found[f"ours {tasks}"].median / speed
+        share = operations(config, tasks) * settings.batch / found[f"ours {tasks}"].median / speed
         row: dict[str, Any] = {
             "tasks": tasks,
             "evaluation": _side_by_side(found, tasks, settings.batch),
@@ -85,7 +74,7 @@ def _side_by_side(times: dict[str, Timing], tasks: int, batch: int) -> dict[str,
 
 
 def _growth(seen: dict[str, Timing], trained: dict[str, Timing], tasks: Sequence[int]) -> dict[str, Any]:
-    """What a task more costs of our pass with the fewest, on average up to the most."""
+    """The mean cost of one more task in our form, as a share of the pass with the fewest tasks."""
     first, last = tasks[0], tasks[-1]
     if first == last:
         return {}
@@ -101,7 +90,7 @@ def _growth(seen: dict[str, Timing], trained: dict[str, Timing], tasks: Sequence
 
 
 def some_images(config: Config, count: int) -> Tensor:
-    """Noise, uint8: how images look changes no time."""
+    """Return uint8 noise: the content of images does not change the time."""
     side = config.data.image_size
     assert side is not None
     source = generator(0, Position(), "bench images")
@@ -109,54 +98,15 @@ def some_images(config: Config, count: int) -> Tensor:
 
 
 def some_samples(config: Config, classes: int, each: int, first: int = 0) -> Samples:
-    """So many images of each class from `first` on."""
+    """Return `each` images of each of the classes from `first` on."""
     labels = torch.arange(first, first + classes).repeat_interleave(each)
     return Samples(some_images(config, len(labels)), labels)
-
-
-def of_augmentation(config: Config, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
-    """A training batch of a short run: ours, Pillow's, and beside the step that it is made for."""
-    say("augmentation: Pillow and ours in turn")
-    batch, device = config.training.batch, settings.device
-    samples, images = some_samples(config, 10, 2 * batch // 10 + 1), some_images(config, batch)
-    data, augmentation = config.data, Augmentation(config.augment, mean=config.data.mean, std=config.data.std)
-    loader = Loader(samples, config.training, augmentation, seed=0, mixup=config.augment.mixup, device=device)
-    method = grown(Ours, config, 2, device)
-    places = loader.epoch(Position())[0]
-    draws = augmentation.draw(generator(0, Position(), "augment"), batch, samples.size)
-    moved = images.to(device)
-
-    def theirs() -> Tensor:
-        return pillow.augment(images, draws, pad=config.augment.pad, mean=data.mean, std=data.std).to(device)
-
-    with training(method, some_batch(method, batch)) as step:
-        found = interleaved(
-            {
-                "pillow": theirs,
-                "ours": lambda: augmentation(moved, draws),
-                "batch": lambda: loader.batch(places, Position(), "train", method.model.draw),
-                "step": step,
-            },
-            3 * settings.repeats,
-            device,
-        )
-    whole = found["batch"].median + found["step"].median
-    return {
-        "batch": batch,
-        "plain": found["pillow"].rate(batch),
-        "ours": found["ours"].rate(batch),
-        "speedup": found["pillow"].median / found["ours"].median,
-        "step": asdict(found["step"]),
-        "making_a_batch": asdict(found["batch"]),
-        "augmentation_of_step": found["ours"].median / whole,
-        "making_a_batch_of_step": found["batch"].median / whole,
-    }
 
 
 def of_herding(
     settings: Settings, say: Callable[[str], None], *, classes: int = 20, images: int = 1300, dim: int = 384
 ) -> dict[str, Any]:
-    """20 of 1,300 images of each class: ours, and a class, a turn and a distance at a time."""
+    """Measure herding 20 of 1,300 images per class: ours, and the plain form, one class after the other."""
     say("herding: plain and ours in turn")
     source = generator(0, Position(), "bench features")
     features = list((torch.randn(classes, images, dim, generator=source) + 0.5).unbind())
@@ -180,7 +130,7 @@ def of_herding(
 
 
 def plain_herding(features: Tensor, count: int) -> list[int]:
-    """As iCaRL's paper writes it: whichever image brings the mean of the chosen closest to that of all."""
+    """Herd as in iCaRL's paper: take the image that brings the mean of the chosen closest to that of all."""
     normed = torch.nn.functional.normalize(features.double())
     mean, total, chosen = normed.mean(dim=0), torch.zeros_like(normed[0]), dict[int, None]()
     for turn in range(1, 10 * len(normed)):
@@ -191,3 +141,61 @@ def plain_herding(features: Tensor, count: int) -> list[int]:
         if len(chosen) == count:
             break
     return list(chosen)
+
+
+class Variant(NamedTuple):
+    """A model of one task, and the size of the batch that it sees."""
+
+    config: Config
+    batch: int
+    classes: int = BENCH_CLASSES
+
+    def operations(self) -> float:
+        """Return the operations of a pass for one image, matrix products only."""
+        return operations(self.config, 1, self.classes)
+
+
+def size_variants(config: Config, batch: int) -> dict[str, Variant]:
+    """Return the model of the config, then others that differ in one setting each."""
+    side, patch = config.data.image_size, config.model.patch_size
+    assert side is not None
+
+    def changed(section: str, key: str, value: int) -> Variant:
+        return Variant(Config.model_validate(merge(config.model_dump(), {section: {key: value}})), batch)
+
+    return {
+        "the model as it is": Variant(config, batch),
+        **{f"{n:,} classes": Variant(config, batch, n) for n in (BENCH_CLASSES // 10, BENCH_CLASSES * 10)},
+        **{f"patches of {n} px": changed("model", "patch_size", n) for n in (patch * 2, patch // 2)},
+        **{f"images of {n} px": changed("data", "image_size", n) for n in (side // 2, side * 2)},
+        **{f"batches of {n}": Variant(config, n) for n in (max(1, batch // 4), batch * 4, batch * 8)},
+    }
+
+
+def of_growth(config: Config, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure evaluation of each variant in turn: the time per image, relative to that of the first."""
+    say("evaluation with other classes, patches, image sizes and batches, in turn")
+    every = size_variants(config, settings.batch)
+    with ExitStack() as stack:
+        passes = {}
+        for name, variant in every.items():
+            method = grown(Ours, variant.config, 1, settings.device, variant.classes)
+            images = some_batch(method, variant.batch).images
+            passes[name] = stack.enter_context(evaluating(method, images))
+        times = interleaved(passes, settings.repeats, settings.device)
+    name, first = next(iter(every.items()))
+    alone = times[name].median / first.batch
+    rows = [
+        {
+            "changed": name,
+            "classes": variant.classes,
+            "patches": patches(variant.config),
+            "image_size": variant.config.data.image_size,
+            "batch": variant.batch,
+            "evaluation": times[name].rate(variant.batch),
+            "measured": times[name].median / variant.batch / alone,
+            "on_paper": variant.operations() / first.operations(),
+        }
+        for name, variant in every.items()
+    ]
+    return {"rows": rows}

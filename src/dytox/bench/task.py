@@ -1,4 +1,4 @@
-"""A task from end to end, with its profile: where the time of training, herding and evaluation goes."""
+"""The profile of a whole task: where the time of training, herding and evaluation goes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from dytox.bench.suite import Settings, some_samples
-from dytox.bench.timing import wait
+from dytox.bench.suite import some_samples
+from dytox.bench.timing import Settings, wait
 from dytox.checking import merge
 from dytox.config import Config
 from dytox.data.exemplars import Exemplars
@@ -28,7 +28,7 @@ COMPUTING = ("forward", "backward", "optimiser", "forward, nothing learned")
 
 
 class Stopwatch:
-    """Seconds by part, of which an inner part is taken from the outer one; by phase too."""
+    """Seconds by phase and part; the time of an inner part does not count for the outer one."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -38,17 +38,17 @@ class Stopwatch:
         self._last = time.perf_counter()
 
     def enter(self, part: str) -> None:
-        """From now on it is this part's time."""
+        """Count the time from now on for this part."""
         self._book()
         self._within.append(part)
 
     def leave(self) -> None:
-        """From now on it is again the time of the part around it."""
+        """Count the time from now on for the part around the present one."""
         self._book()
         self._within.pop()
 
     def change(self, phase: str) -> None:
-        """From now on it is this phase's time."""
+        """Count the time from now on for this phase."""
         self._book()
         self.phase = phase
 
@@ -61,7 +61,7 @@ class Stopwatch:
 
     @contextmanager
     def watch(self, owner: Any, name: str, part: str) -> Iterator[None]:
-        """Within it, calls of `owner.name` are the time of `part`."""
+        """Count the time of calls of `owner.name` for `part`, within the context."""
         original, inherited = getattr(owner, name), name not in vars(owner)
 
         def timed(*positional: Any, **named: Any) -> Any:
@@ -79,19 +79,18 @@ class Stopwatch:
 
 
 class Phases(Observer):
-    """Tells the stopwatch which phase it is."""
+    """Tells the stopwatch when a phase begins."""
 
     def __init__(self, watch: Stopwatch) -> None:
         self.watch = watch
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
-        """A phase begins."""
         self.watch.change(phase.name)
 
 
 @contextmanager
 def watched(watch: Stopwatch) -> Iterator[None]:
-    """Within it the engine's parts are timed; of an update, what is neither of its others is backward."""
+    """Time the parts of the engine within the context; the rest of an update counts as backward."""
     with ExitStack() as stack:
         for owner, name, part in (
             (Loader, "batch", "batches"),
@@ -108,7 +107,7 @@ def watched(watch: Stopwatch) -> Iterator[None]:
 def of_task(
     config: Config, settings: Settings, say: Callable[[str], None], *, each: int = 500
 ) -> dict[str, Any]:
-    """The second task of a run: one epoch of each phase is measured, and counted as often as there are."""
+    """Measure the second task of a run: one epoch of each phase, multiplied by the number of epochs."""
     say("a task from end to end")
     epochs = {"train": config.training.epochs, "finetune": config.finetuning.epochs}
     once = {
@@ -128,7 +127,7 @@ def of_task(
 
 
 def second_task(config: Config, each: int, device: torch.device) -> Lesson:
-    """With so many images of each class, after a first task that was not learned at all."""
+    """Return a lesson with `each` images per class, after a first task that was not trained."""
     classes = config.scenario.increment
     known = some_samples(config, classes, each)
     method = DyToxMethod(config).to(device)
@@ -143,7 +142,7 @@ def second_task(config: Config, each: int, device: torch.device) -> Lesson:
 
 
 def profile(seconds: dict[tuple[str, str], float], epochs: dict[str, int]) -> dict[str, Any]:
-    """Seconds of each part of a whole task, phase by phase, and how much of it is computing."""
+    """Return the seconds of a whole task, the shares of its parts and phases, and the share of computing."""
     whole = {key: value * epochs.get(key[0], 1) for key, value in seconds.items() if value}
     total = sum(whole.values())
     parts: dict[str, float] = {}

@@ -1,4 +1,7 @@
-"""Times of several functions, taken in turn so that whatever disturbs the machine disturbs all of them."""
+"""How functions are timed, and how many operations the model needs, counted.
+
+Functions are timed in turn, so that whatever disturbs the machine disturbs all of them alike.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,24 @@ from typing import Any
 
 import torch
 
+from dytox.config import Config
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which numbers of tasks are measured, with which batch, how often and where."""
+
+    tasks: tuple[int, ...] = (1, 10, 20, 50)
+    batch: int = 64
+    repeats: int = 5
+    device: torch.device = CPU
+
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: the median of so many repetitions, and the quarters below and above it."""
+    """The median of repeated measurements in seconds, with the lower and the upper quartile."""
 
     median: float
     low: float
@@ -22,24 +39,24 @@ class Timing:
 
     @staticmethod
     def of(seconds: list[float]) -> Timing:
-        """What a list of times comes to."""
+        """Summarise a list of times in seconds."""
         low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
         return Timing(median, low, high, len(seconds))
 
     @property
     def spread(self) -> float:
-        """Half the distance of the quarters, as a share of the median."""
+        """Half the distance between the quartiles, as a share of the median."""
         return (self.high - self.low) / 2 / self.median
 
     def rate(self, count: int) -> dict[str, Any]:
-        """The timing with how many of something it makes a second, and its spread."""
+        """Return the timing as a dictionary, with the rate per second of `count` things each time."""
         return {"per_second": count / self.median, "spread": self.spread, **asdict(self)}
 
 
 def interleaved(
     functions: Mapping[str, Callable[[], object]], repeats: int, device: torch.device
 ) -> dict[str, Timing]:
-    """Each function called once to warm up, then all of them in turn, `repeats` times (at least twice)."""
+    """Call each function once to warm up, then time all of them in turn, `repeats` times (at least twice)."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()
@@ -54,7 +71,7 @@ def interleaved(
 
 
 def wait(device: torch.device) -> None:
-    """Until a GPU has done what it was given."""
+    """Wait until the device has finished all of its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -62,7 +79,7 @@ def wait(device: torch.device) -> None:
 
 
 def peak_memory(function: Callable[[], object], device: torch.device) -> int:
-    """The most bytes that one call holds beyond what was held before it."""
+    """Return the most bytes that one call allocates beyond what was allocated before."""
     if device.type == "cuda":
         wait(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -82,3 +99,60 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> int:
         held += event.nbytes()
         most = max(most, held)
     return most
+
+
+def patches(config: Config) -> int:
+    """Return N, the number of patch tokens of an image."""
+    assert config.data.image_size is not None
+    return (config.data.image_size // config.model.patch_size) ** 2
+
+
+def shapes(config: Config, batch: int) -> list[tuple[int, int, int]]:
+    """Return (rows, inputs, outputs) of a SAB's linear layers: queries and keys, values, projection, MLP."""
+    rows, dim = batch * patches(config), config.model.dim
+    hidden = int(dim * config.model.mlp_ratio)
+    return [
+        (rows, dim, 2 * dim),
+        (rows, dim, dim),
+        (rows, dim, dim),
+        (rows, dim, hidden),
+        (rows, hidden, dim),
+    ]
+
+
+def peak(
+    config: Config, batch: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Callable[[], None], float]:
+    """Return a function that computes the matrix products of one SAB, and the number of their operations."""
+    factors = [
+        (
+            torch.randn(rows, inner, device=device, dtype=dtype),
+            torch.randn(inner, outer, device=device, dtype=dtype),
+        )
+        for rows, inner, outer in shapes(config, batch)
+    ]
+    results = [left @ right for left, right in factors]
+
+    def multiply() -> None:
+        for (left, right), result in zip(factors, results, strict=True):
+            torch.mm(left, right, out=result)
+
+    return multiply, float(sum(2 * rows * inner * outer for rows, inner, outer in shapes(config, batch)))
+
+
+def operations(config: Config, tasks: int, classes: int = 100) -> float:
+    """Return the floating-point operations of a forward pass for one image, matrix products only."""
+    return sum(by_part(config, tasks, classes))
+
+
+def by_part(config: Config, tasks: int, classes: int = 100) -> tuple[float, float, float]:
+    """Return the operations of the tokenizer, of the SABs, and of TAB and heads.
+
+    A SAB's linear layers are (4 + 2 r) N d² for the MLP's ratio r, its attentions 3 N² d; the TAB's keys and
+    values 2 N d²; a task adds (1 + 2 r) d² + 2 N d, and a class d in its head.
+    """
+    n, d, ratio, depth = patches(config), config.model.dim, config.model.mlp_ratio, config.model.depth
+    tokenizer = n * 3 * config.model.patch_size**2 * d
+    encoder = depth * ((4 + 2 * ratio) * n * d**2 + 3 * n**2 * d)
+    decoder = 2 * n * d**2 + tasks * ((1 + 2 * ratio) * d**2 + 2 * n * d)
+    return 2.0 * tokenizer, 2.0 * encoder, 2.0 * (decoder + classes * d)

@@ -14,7 +14,7 @@ from dytox.cli.speed import show
 from dytox.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from dytox.bench.suite import Settings
+    from dytox.bench.timing import Settings
     from dytox.config import Config
 
 QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's profiler talks to itself
@@ -68,12 +68,12 @@ def bench(
     for name, level in QUIET.items():
         os.environ.setdefault(name, level)
 
-    from dytox.bench import suite  # torch is slow to import
+    from dytox.bench import timing  # torch is slow to import
     from dytox.learner.classifier import device as found_device
     from dytox.runs import environment
 
     full, short = _configs(quick, compiled, device)
-    settings = suite.Settings(numbers, batch, repeats, found_device(full))
+    settings = timing.Settings(numbers, batch, repeats, found_device(full))
     found: dict[str, Any] = {
         "format": 1,
         "environment": environment.describe(),
@@ -94,7 +94,6 @@ def _measures(
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """How each part is measured."""
     from dytox.bench import loading, suite
-    from dytox.bench.growth import of_growth
     from dytox.bench.parts import of_parts
     from dytox.bench.task import of_task
 
@@ -107,9 +106,9 @@ def _measures(
     small: dict[str, Any] = {"images": 8, "width": 60, "height": 48, "size": 16} if quick else {}
     return {
         "model": lambda: suite.of_model(full, settings, tell),
-        "growth": lambda: of_growth(full, settings, tell),
+        "growth": lambda: suite.of_growth(full, settings, tell),
         "parts": lambda: of_parts(full, settings, tell),
-        "augmentation": lambda: suite.of_augmentation(short, settings, tell),
+        "augmentation": lambda: loading.of_augmentation(short, settings, tell),
         "herding": lambda: suite.of_herding(settings, tell, **few),
         "loading": lambda: loading.of_loading(settings.repeats, tell, **small),
         "task": lambda: of_task(short, settings, tell, each=20 if quick else 500),

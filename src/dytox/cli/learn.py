@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dytox.cli.options import FIRST, MEASURE, NEW, method_names, recipe_names, set_option
 from dytox.cli.output import console, duration, finish, listed, say, table
-from dytox.report.text import plural
+from dytox.text import plural
 
 if TYPE_CHECKING:
     from dytox.growing.measure import Row
@@ -121,10 +121,19 @@ def _estimate(to: Console, plan: Plan) -> None:
 
 def _learn(to: Console, plan: Plan) -> None:
     from dytox.cli.progress import Progress
+    from dytox.engine.observer import Interrupted
     from dytox.growing import lesson
+    from dytox.growing.plan import state_of
 
-    with Progress(to, goes_on=f"{plan.path} is as it was, and the same command goes on") as progress:
-        rows = lesson.learn(plan, progress)
+    with Progress(to) as progress:
+        try:
+            rows = lesson.learn(plan, progress)
+        except (Interrupted, KeyboardInterrupt):  # maybe after the new state has replaced the old one
+            if state_of(plan.path) == plan.state:
+                progress.goes_on = f"{plan.path} is as it was, and the same command goes on"
+            else:
+                progress.goes_on = f"{plan.path} has learned these images, nothing is left to do"
+            raise
     _results(to, rows)
     learner = plan.learner
     say(

@@ -146,6 +146,10 @@ def explain(error: Exception) -> str | None:
         return _explain_system(error)
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         return f"The name {error.object!r:.200} is not valid UTF-8: rename it."
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        return (
+            "Your home directory is not known: set the environment variable HOME, or name folders without ~."
+        )
     if isinstance(error, RecursionError):
         return "An input is nested too deeply to be read: check the files that the command names."
     if isinstance(error, MemoryError) or (

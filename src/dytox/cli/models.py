@@ -11,7 +11,7 @@ from rich.console import Console
 
 from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument, TrustedMethodOption
 from dytox.cli.output import console, listed, say, table, to_json, volume
-from dytox.report.text import plural
+from dytox.text import plural
 
 if TYPE_CHECKING:
     from dytox.growing.description import Description

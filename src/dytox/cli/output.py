@@ -33,6 +33,7 @@ class SafeConsole(Console):
     """A console on which no text can steer the terminal; rich's own control codes pass."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render with unsafe characters escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(safe(segment.text), segment.style)
 
@@ -65,8 +66,8 @@ def table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
     """Print a table; columns whose name begins with a capital letter are text, all others numbers."""
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        side = "left" if column[:1].isupper() else "right"
-        drawn.add_column(Text(safe(column)), justify=side, overflow="fold")  # type: ignore[arg-type]
+        text = column[:1].isupper()
+        drawn.add_column(Text(safe(column)), justify="left" if text else "right", overflow="fold")
     for row in rows:
         drawn.add_row(*(Text(safe(cell).replace("\n", "\\n")) for cell in row))
     to.print(drawn)

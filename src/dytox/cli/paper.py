@@ -13,7 +13,7 @@ from rich.table import Table as Drawn
 from dytox.cli.options import beginning
 from dytox.cli.output import console, say
 from dytox.published.layout import Cell, Table
-from dytox.published.tables import PRINTED, table
+from dytox.published.tables import PRINTED, find_table
 
 
 def paper(
@@ -30,7 +30,7 @@ def paper(
 
     Example: dytox paper cifar100
     """
-    shown = [table(each).as_published() for each in ([name] if name else PRINTED)]
+    shown = [find_table(each).as_published() for each in ([name] if name else PRINTED)]
     for place, each in enumerate(shown):
         if place:
             say(console(), "")

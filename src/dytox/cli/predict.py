@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from rich.progress import Progress
 from dytox.cli.options import ANSWER, FORM, JsonOption, ModelArgument, TrustedMethodOption
 from dytox.cli.output import console, finish, say, table, to_json
 from dytox.errors import UserError
+from dytox.text import csv_line
 
 if TYPE_CHECKING:
     from dytox.growing.predictions import Prediction
@@ -121,12 +121,11 @@ def _write_json(found: Iterator[Prediction], _: int) -> None:
 
 def _write_csv(found: Iterator[Prediction], top: int) -> None:
     """`image,class,confidence`, and two columns more for each further class; no class where rejected."""
-    lines = csv.writer(sys.stdout, lineterminator="\n")
     further = [name for rank in range(2, top + 1) for name in (f"class_{rank}", f"confidence_{rank}")]
-    lines.writerow(["image", "class", "confidence", *further])
+    sys.stdout.write(csv_line(["image", "class", "confidence", *further]))
     for each in found:
         rest = [value for other in each.top[1:] for value in (other.name, f"{other.confidence:.4f}")]
-        lines.writerow([each.image, each.name or "", f"{each.confidence:.4f}", *rest])
+        sys.stdout.write(csv_line([each.image, each.name or "", f"{each.confidence:.4f}", *rest]))
 
 
 def _write_table(found: Iterator[Prediction], top: int) -> None:

@@ -18,10 +18,10 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.loop import phases_of
 from dytox.engine.observer import Interrupted
 from dytox.engine.phase import Phase, Training
-from dytox.experiments.train import Watcher
+from dytox.experiments.watchers import Watcher
 from dytox.metrics import Step
-from dytox.report.text import plural
 from dytox.runs.run_directory import RunDirectory
+from dytox.text import plural
 
 SILENCE = 30.0  # seconds between plain lines within a phase
 

@@ -13,8 +13,7 @@ from dytox.cli.output import console, say
 from dytox.errors import UserError
 
 if TYPE_CHECKING:
-    from dytox.report.groups import Group
-    from dytox.report.record import Record
+    from dytox.report.record import Group, Record
 
 SUFFIXES = (".html", ".csv", ".md", ".tex", ".png", ".svg")
 
@@ -47,10 +46,10 @@ def report(runs: RunsArgument, out: OutOption = None) -> None:
                 f"--out {file}: what is written goes by the suffix, one of {', '.join(SUFFIXES)}."
             )
 
-    from dytox.report.record import read, runs_in
+    from dytox.report.record import read_record, runs_in
 
     paths = runs_in(runs)
-    found = [read(path) for path in paths]
+    found = [read_record(path) for path in paths]
     if len(found) == 1 and not out:
         _renew(found[0])
     if len(found) == 1 and found[0].metrics is None and all(file.suffix == ".html" for file in out or []):
@@ -64,51 +63,50 @@ def report(runs: RunsArgument, out: OutOption = None) -> None:
 
 def _renew(record: Record) -> None:
     """The files that the run itself writes."""
-    from dytox.report import pictures, run_page
+    from dytox.report.run_page import save_plots, write_run_page
 
-    run_page.write(record, record.path / "report.html")
-    pictures.save(record, record.path / "plots")
+    write_run_page(record, record.path / "report.html")
+    save_plots(record, record.path / "plots")
     say(console(), f"{record.path / 'report.html'}")
 
 
 def _table(records: Sequence[Record]) -> None:
     """The table for the terminal, with mean and deviation where runs differ in seed or order alone."""
     from dytox.cli.tables import FIGURES, compare
-    from dytox.report.text import spread
+    from dytox.text import with_deviation
 
     for each in _groups(records):
         if len(each.records) > 1:
-            parts = [f"{name} {spread(each.spread(key))}" for name, key in FIGURES]
+            parts = [f"{name} {with_deviation(*(each.spread(key) or (None, None)))}" for name, key in FIGURES]
             say(console(), f"{each.label}, {each.scenario}, {len(each.records)} runs: {', '.join(parts)}")
     compare(console(), [(record.path, record.metrics or {}) for record in records])
 
 
 def _write(records: Sequence[Record], file: Path) -> None:
-    from dytox.report import comparison_charts, comparison_page, exports, run_page, style
-    from dytox.report.results import results
+    from dytox.report import charts, comparison_page, results, run_page, style
     from dytox.runs import files
 
     files.make_folder(file.parent)
     if file.suffix == ".html" and len(records) == 1:
-        run_page.write(records[0], file)
+        run_page.write_run_page(records[0], file)
         return
     found = _groups(records)
     if file.suffix == ".html":
-        comparison_page.write(found, file)
+        comparison_page.write_comparison(found, file)
     elif file.suffix in (".png", ".svg"):
         panels = comparison_page.panels(found)
-        drawn = comparison_charts.curves(panels, 760 if len(panels) == 1 else 1000)
+        drawn = charts.comparison_curves(panels, 760 if len(panels) == 1 else 1000)
         style.entitle(
             drawn, f"Accuracy after each step{f': {found[0].scenario}' if len(panels) == 1 else ''}"
         )
         files.write(file, [style.png(drawn) if file.suffix == ".png" else style.svg(drawn)])
     else:
-        form = {".csv": exports.to_csv, ".md": exports.to_markdown, ".tex": exports.to_latex}[file.suffix]
-        files.write(file, [form(results(found)).encode()])
+        form = {".csv": results.to_csv, ".md": results.to_markdown, ".tex": results.to_latex}[file.suffix]
+        files.write(file, [form(results.collect(found)).encode()])
 
 
 def _groups(records: Sequence[Record]) -> list[Group]:
-    from dytox.report.groups import group
+    from dytox.report.record import group
 
     for record in records:
         record.require_metrics()

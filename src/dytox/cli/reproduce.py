@@ -23,8 +23,7 @@ from dytox.cli.training import (
     run_one,
 )
 from dytox.published.layout import SCALES
-from dytox.published.tables import TABLES
-from dytox.published.tables import table as find_table
+from dytox.published.tables import TABLES, find_table
 
 if TYPE_CHECKING:
     from dytox.experiments.reproduce import Planned

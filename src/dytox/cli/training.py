@@ -182,18 +182,13 @@ def run_one(
     `trusted` are a custom method and dataset that the user named: a run's file alone never runs code.
     """
     from dytox.cli.progress import Progress
-    from dytox.cli.watchers import watching
-    from dytox.experiments import loggers
     from dytox.experiments.train import resume as go_on
     from dytox.experiments.train import train as begin
-    from dytox.runs.run_directory import RunDirectory
 
-    loggers.check(config or RunDirectory(path).read_config())
-    shown = console(quiet=not world.main)
-    with Progress(shown) as progress, watching(progress, shown, main=world.main) as watcher:
+    with Progress(console(quiet=not world.main)) as progress:
         if config is None or (launch.is_restarted() and (path / "config.yaml").exists()):
-            return go_on(path, watcher, world, trusted=trusted)
-        return begin(config, path, watcher, world)
+            return go_on(path, progress, world, trusted=trusted)
+        return begin(config, path, progress, world)
 
 
 def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +12,7 @@ from dytox.cli import launch
 from dytox.cli.options import WHAT, WHERE, MethodOption, RecipeArgument, SetOption
 from dytox.cli.output import console, say, table
 from dytox.cli.training import DataOption, ProcessesOption, RestartsOption, root, run_one
+from dytox.text import csv_line
 
 if TYPE_CHECKING:
     from dytox.experiments.tune import Trial
@@ -120,11 +119,8 @@ def _write(folder: Path, trials: Sequence[Trial]) -> None:
         for each in trials
     ]
     files.write_json(folder / "tune.json", {"trials": rows})
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    files.write(folder / "tune.csv", [text.getvalue().encode()])
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    files.write(folder / "tune.csv", ["".join(map(csv_line, lines)).encode()])
 
 
 def _text(value: float | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
 import pickle
 import pickletools
 import shutil
@@ -26,6 +25,7 @@ import torch
 from dytox.config import DataConfig
 from dytox.data.samples import Samples
 from dytox.errors import UserError
+from dytox.machine import open_regular
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
 MD5 = "eb9058c3a382ffc7106e4002c42a8d85"
@@ -33,6 +33,7 @@ FOLDER = "cifar-100-python"
 FILES = ("train", "test", "meta")
 CACHE = Path("~/.cache/dytox")
 MAX_BYTES = 1 << 28  # of a file and of the archive; the largest has 169 million
+MAX_DEPTH = 1000  # of nested values; each batch of 1000 labels that is appended to a list counts as one
 
 _OPCODES = {
     *("PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2"),
@@ -130,9 +131,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _read(path: Path) -> dict[bytes, object]:
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MAX_BYTES:
-                raise pickle.UnpicklingError("it is too large")
+        with open_regular(path, MAX_BYTES) as file:
             _check_opcodes(file)
             file.seek(0)
             content = _Unpickler(file).load()
@@ -146,12 +145,44 @@ def _read(path: Path) -> dict[bytes, object]:
 
 
 def _check_opcodes(file: BinaryIO) -> None:
+    """Refuse a pickle with unknown opcodes, a memo with gaps, or values that are nested too deeply.
+
+    The hash of a deep tuple recurses without a limit and would crash the interpreter, so the depth of each
+    value on the unpickler's stack is followed here.
+    """
+    stack: list[int] = []  # the depth of each value; -1 for a mark
+    memo: dict[int, int] = {}
+    argument: Any
     for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if opcode.name not in _OPCODES:
             raise pickle.UnpicklingError(f"it has the opcode {opcode.name}")
         # The memo is an array: a high index alone would take gigabytes.
         if opcode.name == "LONG_BINPUT" and (argument is None or argument > count):
             raise pickle.UnpicklingError("its memo has gaps")
+        if opcode.name in ("BINPUT", "LONG_BINPUT"):
+            memo[argument] = stack[-1]
+        elif opcode.name in ("BINGET", "LONG_BINGET"):
+            stack.append(memo[argument])
+        else:
+            _follow(opcode, stack)
+
+
+def _follow(opcode: pickletools.OpcodeInfo, stack: list[int]) -> None:
+    """Apply an opcode to the depths on the stack."""
+    if opcode.name == "MARK":
+        stack.append(-1)
+        return
+    taken = [each.name for each in opcode.stack_before]
+    deepest = -1
+    if "mark" in taken:
+        while (depth := stack.pop()) >= 0:
+            deepest = max(deepest, depth)
+        taken = taken[: taken.index("mark")]
+    for _ in taken:
+        deepest = max(deepest, stack.pop())
+    if deepest > MAX_DEPTH:
+        raise pickle.UnpicklingError("its values are nested too deeply")
+    stack += [deepest + 1] * len(opcode.stack_after)
 
 
 # --- fetching ----------------------------------------------------------------------------------------------

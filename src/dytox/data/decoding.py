@@ -85,7 +85,7 @@ class Decoder:
         workers = min(workers, cores())
         self._chunks = _Chunks()
         self._last: Pixels | None = None
-        self._loader: DataLoader[Tensor | UserError] | None = None
+        self._loader: DataLoader[bytearray | UserError] | None = None
         if workers:
             self._loader = DataLoader(
                 _Decoding(),
@@ -121,12 +121,12 @@ class Decoder:
 
     def _in_processes(self, requests: Iterable[Request]) -> Pixels:
         assert self._loader is not None
-        counts: deque[int] = deque()  # of chunks, for each request under way
+        waiting: deque[tuple[int, int]] = deque()  # chunks and image size of each request under way
 
         def chunks() -> Iterator[Chunk]:
             for request in requests:
                 parts = request.split()
-                counts.append(len(parts))
+                waiting.append((len(parts), request.encoded.size))
                 yield from parts
 
         self._chunks.source = mine = chunks()
@@ -135,30 +135,38 @@ class Decoder:
             for part in self._loader:
                 if isinstance(part, UserError):
                     raise UserError(str(part))  # another one: this frame and its traceback would be a cycle
-                parts.append(part)
-                if len(parts) == counts[0]:
-                    counts.popleft()
-                    yield torch.cat(parts)
+                parts.append(torch.frombuffer(part, dtype=torch.uint8))
+                if len(parts) == waiting[0][0]:
+                    _, size = waiting.popleft()
+                    yield torch.cat(parts).view(-1, 3, size, size)
                     parts = []
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):
                 raise
             raise UserError(
-                "A process that decodes images has died, for want of memory or of shared memory (/dev/shm): "
-                "give it more, or set runtime.workers=0."
+                "A process that decodes images has died, probably because memory ran out: give it more, or "
+                "set runtime.workers=0."
+            ) from error
+        except OSError as error:
+            raise UserError(
+                f"Processes that decode images cannot be started ({error.strerror}): set runtime.workers=0."
             ) from error
         finally:
             if self._chunks.source is mine:
                 self._chunks.source = iter(())  # no cycle of references: processes end with their decoder
 
 
-class _Decoding(Dataset[Tensor | UserError]):
-    """What a process does, to torch's loader a dataset; what went wrong is given back as it is."""
+class _Decoding(Dataset[bytearray | UserError]):
+    """What a process does, to torch's loader a dataset; an error is a result like any other.
 
-    def __getitem__(self, chunk: Chunk) -> Tensor | UserError:
+    The result is bytes, which come through a pipe. A tensor would come through shared memory, of which a
+    container has 64 MB by default; where that is full, torch waits for ever.
+    """
+
+    def __getitem__(self, chunk: Chunk) -> bytearray | UserError:
         try:
             with images.quiet():
-                return decode_chunk(chunk)
+                return bytearray(decode_chunk(chunk).numpy())
         except UserError as error:
             return error
 

@@ -9,14 +9,15 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dytox.data.images import MAX_BYTES
 from dytox.errors import UserError
+from dytox.machine import read_regular
 
 LOOKED_AT = 64  # files whose content makes a fingerprint; of the others it has the names
 
@@ -110,7 +111,7 @@ def read(source: Source) -> bytes:
     if not isinstance(source, str):
         return source.read()
     try:
-        return Path(source).read_bytes()
+        return read_regular(source, MAX_BYTES)
     except OSError as error:
         raise UserError(f"{source} cannot be read: {error.strerror}.") from None
 

@@ -21,6 +21,7 @@ from dytox.data import folder, images
 from dytox.data.encoded import Encoded
 from dytox.data.samples import Samples
 from dytox.errors import UserError
+from dytox.machine import read_regular
 
 PREFIX = "hf:"
 TESTS = ("test", "validation", "valid", "val")
@@ -49,7 +50,7 @@ class TableRow:
         if path is None:
             raise UserError(f"{self.name} has no image: remove it.")
         try:
-            return Path(path).read_bytes()
+            return read_regular(path, images.MAX_BYTES)
         except OSError as error:
             raise UserError(f"{self.name} cannot be read ({path}: {error.strerror}).") from None
 

@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from dytox.errors import UserError
+from dytox.machine import read_regular
 
 Element = tuple[int, bytes]  # a type, and its data
 
+MAX_BYTES = 1 << 24  # of the file, and of what it unpacks to; the published one has 135 kB
 _HEADER = 128
 _MATRIX, _COMPRESSED = 14, 15
 _STRUCT, _TEXT = 2, 4  # kinds of matrices
@@ -37,7 +39,11 @@ _NUMBERS = {
 def wnids(path: Path) -> dict[str, str]:
     """The WordNet id of each number."""
     try:
-        rows = next(_rows(data) for kind, data in _elements(path.read_bytes()[_HEADER:]) if kind == _MATRIX)
+        rows = next(
+            _rows(data)
+            for kind, data in _elements(read_regular(path, MAX_BYTES)[_HEADER:])
+            if kind == _MATRIX
+        )
         return {str(_number(row["ILSVRC2012_ID"])): _text(row["WNID"]) for row in rows}
     except (OSError, ValueError, LookupError, struct.error, zlib.error, StopIteration):
         raise UserError(f"{path} cannot be read as ImageNet's meta.mat: replace it.") from None
@@ -53,7 +59,7 @@ def _elements(data: bytes) -> Iterator[Element]:
             continue
         content = data[place + 8 : place + 8 + size]
         if kind == _COMPRESSED:
-            yield from _elements(zlib.decompress(content))
+            yield from _elements(zlib.decompressobj().decompress(content, MAX_BYTES))
             place += 8 + size
         else:
             yield kind, content

@@ -16,11 +16,13 @@ from pathlib import Path
 
 from dytox.data import imagenet_meta
 from dytox.errors import UserError
+from dytox.machine import read_regular
 
 Reader = Callable[
     [Path, Sequence[str], Sequence[str]], dict[str, str]
 ]  # file, images, classes -> of each image
 
+MAX_BYTES = 1 << 26  # of a file that names the classes; the largest has 3 MB
 NUMBERS = "map_clsloc.txt"
 
 
@@ -82,7 +84,7 @@ def _ground_truth(path: Path, stems: Sequence[str], wnids: Sequence[str]) -> dic
 def _lines(path: Path, least: int) -> Iterator[list[str]]:
     """The words of every line, at least so many."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path, MAX_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{path} cannot be read as text: replace it.") from None
     for number, line in enumerate(lines, 1):

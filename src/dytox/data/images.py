@@ -10,26 +10,34 @@ one step.
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.nn import functional
 
 from dytox.errors import UserError
-from dytox.machine import cores
+from dytox.machine import cores, open_regular
 
 Source: TypeAlias = str | Path | bytes | Image.Image
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom
 Window: TypeAlias = Callable[[int, int], Box]  # of an image of this width and height
+
+MAX_BYTES = 1 << 30  # of an image file
+MAX_PIXELS = 100_000_000  # to be decoded; a JPEG with more is decoded at a fraction of its size
+LARGE = 16_000_000  # pixels from which on only one image at a time is decoded
+BAND = 1 << 20  # pixels that are converted to RGB at a time
+_LARGE = threading.Lock()
 
 # Formats that Pillow merely recognises, or draws by running another program (Ghostscript) on the file.
 _NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
@@ -44,6 +52,10 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_REDUCIBLE = (
+    "JPEG",
+    "MPO",
+)  # can be decoded at a part of their size; to know their EXIF they are not decoded
 _ASIDE = {_UPRIGHT[orientation] for orientation in (5, 6, 7, 8)}  # width and height change places
 
 
@@ -114,10 +126,8 @@ def decode_many(
 def short_side(source: Path | str | bytes) -> int | None:
     """The shorter side of an image file in pixels, from its header; nothing if it cannot be read."""
     try:
-        with quiet():
-            stream = io.BytesIO(source) if isinstance(source, bytes) else source
-            with Image.open(stream, formats=_formats()) as image:
-                return min(image.size)
+        with quiet(), _opened(source) as stream, Image.open(stream, formats=_formats()) as image:
+            return min(image.size)
     except Exception:  # Pillow's readers raise anything on a damaged file; `decode` says what is wrong
         return None
 
@@ -144,8 +154,7 @@ def decode_aloud(source: Source, size: int, window: Window = WHOLE, *, name: str
     try:
         if isinstance(source, Image.Image):
             return _seen(source, size, window)
-        stream = io.BytesIO(source) if isinstance(source, bytes) else source
-        with Image.open(stream, formats=_formats()) as image:
+        with _opened(source) as stream, Image.open(stream, formats=_formats()) as image:
             return _seen(image, size, window)
     except FileNotFoundError:
         raise UserError(f"There is no image file {name}: check its name.") from None
@@ -158,23 +167,36 @@ def decode_aloud(source: Source, size: int, window: Window = WHOLE, *, name: str
         raise UserError(f"{name} cannot be read as an image ({reason}): replace or remove it.") from None
 
 
+def _opened(source: Path | str | bytes) -> BinaryIO:
+    return io.BytesIO(source) if isinstance(source, bytes) else open_regular(source, MAX_BYTES)
+
+
 def _seen(image: Image.Image, size: int, window: Window) -> Tensor:
     """The window of the upright image, at the size wanted; a JPEG is decoded no larger than it need be."""
-    turn = _turn(image)
-    turned = turn is not None and turn in _ASIDE
-    width, height = reversed(image.size) if turned else image.size
-    left, top, right, bottom = window(width, height)
-    reduced = min(right - left, bottom - top) // (2 * size)
-    if reduced > 1:
-        image.draft(None, (image.width // reduced, image.height // reduced))
-    image.load()
-    upright = image if turn is None else image.transpose(turn)
-    if upright.size != (width, height):
-        x, y = upright.width / width, upright.height / height
-        left, top, right, bottom = round(left * x), round(top * y), round(right * x), round(bottom * y)
-    inside = _rgb(upright.crop((left, top, right, bottom)))
-    pixels = torch.from_numpy(np.array(inside)).permute(2, 0, 1)
-    return resize(pixels[None], size)[0].contiguous()  # torch's is Pillow's, but two and a half times as fast
+    original, box = image.size, None
+    if image.format in _REDUCIBLE:
+        box = window(*_upright(original, _turn(image)))
+        reduced = min(box[2] - box[0], box[3] - box[1]) // (2 * size)
+        if reduced > 1:
+            image.draft(None, (image.width // reduced, image.height // reduced))
+    pixels = image.width * image.height
+    if pixels > MAX_PIXELS:
+        raise Image.DecompressionBombError
+    with _LARGE if pixels > LARGE else nullcontext():
+        image.load()
+        turn = _turn(image)
+        turned = image if turn is None else image.transpose(turn)
+        width, height = _upright(original, turn)
+        x, y = turned.width / width, turned.height / height  # 1, or what the draft has left of it
+        left, top, right, bottom = box or window(width, height)
+        scaled = round(left * x), round(top * y), round(right * x), round(bottom * y)
+        inside = torch.from_numpy(_rgb(turned, scaled)).permute(2, 0, 1)
+        return resize(inside[None], size)[0].contiguous()  # two and a half times as fast as Pillow's
+
+
+def _upright(size: tuple[int, int], turn: Image.Transpose | None) -> tuple[int, int]:
+    """Width and height after the turn."""
+    return (size[1], size[0]) if turn in _ASIDE else size
 
 
 def _turn(image: Image.Image) -> Image.Transpose | None:
@@ -184,15 +206,31 @@ def _turn(image: Image.Image) -> Image.Transpose | None:
         return None
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def _rgb(image: Image.Image, box: Box) -> NDArray[np.uint8]:
+    """The box of an image as (height, width, 3), converted band by band: several forms of a whole image that
+    has few bytes in its file could take gigabytes."""
+    left, top, right, bottom = box
+    found = np.empty((bottom - top, right - left, 3), dtype=np.uint8)
+    rows = max(1, BAND // (right - left))
+    bands = [(start, min(start + rows, bottom)) for start in range(top, bottom, rows)]
+    scale = 1
+    if image.mode == "F":
+        parts = (image.crop((left, start, right, end)) for start, end in bands)
+        scale = 255 if max(float(np.nan_to_num(np.asarray(part)).max()) for part in parts) <= 1 else 1
+    for start, end in bands:
+        found[start - top : end - top] = _band(image.crop((left, start, right, end)), scale)
+    return found
+
+
+def _band(image: Image.Image, scale: int) -> NDArray[np.uint8]:
+    """Some rows of an image as RGB; `scale` is what floats are multiplied by."""
     if image.mode.startswith("I"):
         sixteen = np.asarray(image).astype(np.float64).clip(0, 65535)
         image = Image.fromarray((sixteen / 257).round().astype(np.uint8))
     elif image.mode == "F":
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        scale = 255 if values.max() <= 1 else 1
         image = Image.fromarray((values * scale).clip(0, 255).round().astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image if image.mode == "RGB" else image.convert("RGB")
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))

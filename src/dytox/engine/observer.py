@@ -53,6 +53,9 @@ class Observer:
     def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
         """The lesson can be resumed from `state`: an epoch or a phase is over, or the lesson stops here."""
 
+    def noticed(self, sentence: str) -> None:
+        """Something that a person should know, though the lesson goes on."""
+
     def stop_wanted(self) -> bool:
         """Whether the lesson should stop after this step."""
         return False
@@ -83,6 +86,11 @@ class Observers(Observer):
     def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
         for each in self.observers:
             each.state_reached(lesson, state, stopping=stopping)
+
+    def noticed(self, sentence: str) -> None:
+        """To each."""
+        for each in self.observers:
+            each.noticed(sentence)
 
     def stop_wanted(self) -> bool:
         return any(each.stop_wanted() for each in self.observers)

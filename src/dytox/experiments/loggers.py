@@ -14,7 +14,7 @@ from dytox.config import Config
 from dytox.data.scenario import Scenario
 from dytox.engine.lesson import Lesson
 from dytox.errors import UserError
-from dytox.experiments.train import Watcher
+from dytox.experiments.watchers import Watcher
 from dytox.runs.run_directory import RunDirectory
 
 

@@ -20,7 +20,7 @@ from dytox.engine.observer import Diverged
 from dytox.experiments import series
 from dytox.experiments.series import Runner
 from dytox.metrics import average, mean_std
-from dytox.published.layout import Cell, PaperTable, Setting, Table, TableRow, with_deviation
+from dytox.published.layout import Cell, PaperRow, PaperTable, Setting, Table, figure_cell
 from dytox.runs.run_directory import RunDirectory
 
 
@@ -143,7 +143,7 @@ def beside_published(table: PaperTable, found: Finished, *, small: bool) -> Tabl
     return Table(table.name, title, columns, rows, notes, tuple(groups))
 
 
-def _missing(row: TableRow, setting: Setting) -> str:
+def _missing(row: PaperRow, setting: Setting) -> str:
     if row.method not in recipes.methods():
         return f"method {row.method}"
     return f"recipe {setting.recipe}" if setting.recipe not in recipes.scenarios() else ""
@@ -165,7 +165,7 @@ def _cells(table: PaperTable, place: int, found: Finished) -> list[Cell]:
             values = [FIGURES[name](run) for run in found.get((place, number), ())]
             known = [value for value in values if value is not None]
             mean, deviation = mean_std(known) if known else (None, None)
-            cells.append(mean if name == "#P" else with_deviation(mean, deviation))
+            cells.append(mean if name == "#P" else figure_cell(mean, deviation))
         cells += [row.figure(setting, name) for name in table.printed(setting)]
     return cells
 

@@ -1,10 +1,11 @@
-"""A benchmark: a learner taught the tasks of a scenario, measured after each."""
+"""Runs: a learner is taught the tasks of a scenario and measured after each."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Collection, Mapping
-from contextlib import nullcontext
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,20 @@ from typing import Any
 from dytox import metrics
 from dytox.config import Config
 from dytox.data import datasets, scenario
+from dytox.data.encoded import Encoded
 from dytox.data.samples import Samples
 from dytox.data.scenario import Scenario, Task
-from dytox.engine import keeping
 from dytox.engine.distributed import World
 from dytox.engine.lesson import Lesson, refuse_unknown_phases
 from dytox.engine.observer import Diverged, Observer, Observers, State
 from dytox.engine.runtime import set_up
+from dytox.experiments import loggers
 from dytox.experiments.evaluation import evaluate
-from dytox.experiments.origin import Origin
+from dytox.experiments.watchers import PageWriter, Watcher, Watchers
 from dytox.importing import confirm
 from dytox.learner import ContinualLearner
 from dytox.learner.continual import refuse_single_class
+from dytox.learner.keeping import Keeper
 from dytox.memory.quota import exemplars_per_share
 from dytox.methods import registry
 from dytox.randomness import Position
@@ -31,21 +34,9 @@ from dytox.runs.checkpoints import Checkpoint
 from dytox.runs.run_directory import RunDirectory
 
 
-class Watcher(Observer):
-    """An observer of a whole run, who also sees its tasks."""
-
-    def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
-        """The data are there and the first task begins."""
-
-    def task_ended(self, step: metrics.Step) -> None:
-        """A task was learned and measured."""
-
-    def noticed(self, sentence: str) -> None:
-        """Something a person should know, though the run goes on."""
-
-
 def prepare(config: Config) -> tuple[Config, Scenario]:
     """The config with everything resolved, and its scenario; what cannot work is refused here."""
+    loggers.check(config)
     config = registry.complete(config)
     set_up(config.runtime)
     dataset = datasets.load(config.data)
@@ -58,25 +49,31 @@ def prepare(config: Config) -> tuple[Config, Scenario]:
     return config, tasks
 
 
-def train(config: Config, out: Path, watcher: Watcher, world: World | None = None) -> dict[str, Any]:
-    """A new run in the directory `out`; gives the content of its `metrics.json`."""
+def train(
+    config: Config, out: Path, watcher: Watcher | None = None, world: World | None = None
+) -> dict[str, Any]:
+    """A new run in the directory `out`; returns the content of its `metrics.json`."""
     world = world or World()
     config, tasks = prepare(config)
     run = RunDirectory(out)
     learner = ContinualLearner(config, world)
     refuse_unknown_phases(learner.method)
-    with run.locked() if world.main else nullcontext():
+    with run.locked() if world.main else nullcontext(), _attended(watcher or Watcher(), world) as everyone:
         if world.main:
             run.create(config)
         world.wait()
-        watcher.run_started(tasks, run)
-        return Benchmark(run, tasks, learner, watcher).finish()
+        everyone.run_started(tasks, run)
+        return Benchmark(run, tasks, learner, everyone).finish()
 
 
 def resume(
-    out: Path, watcher: Watcher, world: World | None = None, *, trusted: Collection[str | None] = ()
+    out: Path,
+    watcher: Watcher | None = None,
+    world: World | None = None,
+    *,
+    trusted: Collection[str | None] = (),
 ) -> dict[str, Any]:
-    """Go on with a run where it was cut off, with the result that it would have had.
+    """Continue a run where it was cut off, with the result that it would have had.
 
     A custom method or dataset (`module:name`) of the run is imported only if `trusted` names it.
     """
@@ -86,32 +83,59 @@ def resume(
     confirm(config.method.name, trusted, where=f"The run {out}", option="--method")
     confirm(config.data.dataset, trusted, where=f"The run {out}", option="--dataset")
     config, tasks = prepare(config)
-    with run.locked() if world.main else nullcontext():
+    with run.locked() if world.main else nullcontext(), _attended(watcher or Watcher(), world) as everyone:
         checkpoint = run.checkpoints.newest()
         learner = ContinualLearner(config, world, saved=checkpoint is not None)
-        benchmark = Benchmark(run, tasks, learner, watcher)
+        benchmark = Benchmark(run, tasks, learner, everyone)
         done = run.read_metrics() if run.has_metrics() else None
         world.wait()
         if checkpoint is None and done is not None and len(done["steps"]) == len(tasks):
-            watcher.noticed(f"{out} is finished: there is nothing left to do.")
+            everyone.noticed(f"{out} is finished: there is nothing left to do.")
             return done
         start = None if checkpoint is None else benchmark.restore(checkpoint)
         if world.main:
             run.create(config, resume=True)
             run.cut_log(start.position if start else Position())
-        watcher.run_started(tasks, run)
+        everyone.run_started(tasks, run)
         return benchmark.finish(start)
 
 
+@contextmanager
+def _attended(watcher: Watcher, world: World) -> Iterator[Watcher]:
+    """The watcher and, in the main process, the report and the loggers, until the run ends or is cut off."""
+    if not world.main:
+        yield watcher
+        return
+    pages, logging = PageWriter(watcher.noticed), loggers.Logging()
+    try:
+        yield Watchers([watcher, pages, logging])
+    finally:
+        logging.close()
+        pages.write(running=False)
+
+
+def checksum(tasks: Scenario) -> str:
+    """Of the training and test images and labels; where they lie does not matter."""
+    digest = hashlib.blake2b(digest_size=16)
+    for samples in (tasks.train_samples, tasks.test_samples):
+        images = samples.images
+        digest.update(
+            images.fingerprint() if isinstance(images, Encoded) else images.contiguous().numpy().data
+        )
+        digest.update(samples.labels.numpy().data)
+    return digest.hexdigest()
+
+
 class Benchmark(Observer):
-    """One run: what was measured so far, and the checkpoints from which it can go on."""
+    """One run: what was measured so far, its log, and the checkpoints from which it can go on."""
 
     def __init__(
         self, run: RunDirectory, tasks: Scenario, learner: ContinualLearner, watcher: Watcher
     ) -> None:
         self.run, self.tasks, self.learner, self.watcher = run, tasks, learner, watcher
         self.main = learner.world.main  # the process that writes
-        self.origin = Origin.of(learner.config, tasks)
+        learned = {"data": checksum(tasks)}
+        self.keeper = Keeper(run.checkpoints, learner, learned, "The run", self.progress)
         self.steps: list[metrics.Step] = []
         self.matrix: list[list[float]] = []
         self.seconds = 0.0  # of the present task, before the last resumption
@@ -122,7 +146,7 @@ class Benchmark(Observer):
         for task in self.tasks.tasks[len(self.steps) :]:
             self.began = time.perf_counter()
             names = self.tasks.class_names[task.old : task.seen]
-            observer = Observers([self, self.watcher])
+            observer = Observers([self, self.keeper, self.watcher])
             try:
                 self.learner.learn_task(self.tasks.train(task), names, observer=observer, start=start)
             except Diverged as error:
@@ -168,47 +192,29 @@ class Benchmark(Observer):
         """The seconds of the present task."""
         return self.seconds + time.perf_counter() - self.began
 
-    # As an observer of its own lessons: the log and the checkpoints
-
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
-        """Writes the epoch's line."""
         if self.main:
             self.run.log(record)
 
-    def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
-        """Keeps a checkpoint, at the wanted interval and where the run stops."""
-        position = state.position
-        wanted = stopping or position.epoch % lesson.config.runtime.checkpoint_epochs == 0
-        if not wanted or not self.main:
-            return
-        tensors, content = keeping.pack(lesson, state)
-        self.run.checkpoints.save(
-            position,
-            tensors,
-            {
-                **content,
-                "origin": asdict(self.origin),
-                "steps": [asdict(step) for step in self.steps],
-                "matrix": self.matrix,
-                "history": self.learner.history,
-                "seconds": self.elapsed(),
-            },
-        )
+    def progress(self) -> dict[str, Any]:
+        """What a checkpoint of a run holds besides the lesson."""
+        return {
+            "steps": [asdict(step) for step in self.steps],
+            "matrix": self.matrix,
+            "history": self.learner.history,
+            "seconds": self.elapsed(),
+        }
 
     def restore(self, checkpoint: Checkpoint) -> State:
-        """Takes over a checkpoint of the same config and data."""
-        state, position = checkpoint.state, checkpoint.position
-        notices = self.origin.compare(Origin(**state["origin"]))
-        for sentence in [*checkpoint.skipped, *notices]:
-            self.watcher.noticed(sentence)
+        """Put the run where a checkpoint of the same config and data is."""
+        state = checkpoint.state
+        start = self.keeper.restore(checkpoint, self.watcher.noticed, self.run.threads())
         self.steps = [metrics.Step(**step) for step in state["steps"]]
         self.matrix, self.seconds = state["matrix"], state["seconds"]
-        kept = keeping.unpack(checkpoint)
-        done = self.tasks.tasks[: position.task]
+        done = self.tasks.tasks[: checkpoint.position.task]
         learner = self.learner
-        learner.restore(kept.structure, kept.method, kept.memory)
         learner.history = state["history"]
         learner.class_names = list(self.tasks.class_names[: sum(task.new for task in done)])
         if learner.method.needs_all_images and done:
             learner.earlier = Samples.concatenate([self.tasks.train(task) for task in done])
-        return kept.state
+        return start

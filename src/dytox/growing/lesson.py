@@ -11,34 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from dytox import __version__
 from dytox.data.samples import Samples
-from dytox.engine import keeping
-from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.errors import UserError
 from dytox.growing.measure import Row, right, rows
 from dytox.growing.plan import Plan, state_of
-from dytox.learner import ContinualLearner
+from dytox.learner.keeping import Keeper
 from dytox.runs import files, locks
 from dytox.runs.checkpoints import Checkpoints
-
-
-class Keeper(Observer):
-    """Keeps checkpoints of one lesson."""
-
-    def __init__(self, checkpoints: Checkpoints, origin: dict[str, Any]) -> None:
-        self.checkpoints, self.origin = checkpoints, origin
-
-    def state_reached(self, lesson: Lesson, state: State, *, stopping: bool) -> None:
-        """One more, at the wanted interval and where the lesson stops."""
-        position = state.position
-        if stopping or position.epoch % lesson.config.runtime.checkpoint_epochs == 0:
-            tensors, content = keeping.pack(lesson, state)
-            self.checkpoints.save(position, tensors, {"origin": self.origin, **content})
+from dytox.upgrade import NewerFormat
 
 
 def learn(plan: Plan, observer: Observer) -> list[Row]:
@@ -51,9 +34,10 @@ def learn(plan: Plan, observer: Observer) -> list[Row]:
     with locked(path):
         if state_of(path) != plan.state:
             raise UserError(f"{path} was changed by somebody else meanwhile: start again.")
-        checkpoints, origin = Checkpoints(path / ".learning"), _origin(plan)
-        start = _restore(learner, checkpoints, origin)
-        observers = Observers([Keeper(checkpoints, origin), observer])
+        learned = {"model": plan.state, "images": plan.fingerprint, "held": len(plan.held)}
+        keeper = Keeper(Checkpoints(path / ".learning"), learner, learned, "The lesson")
+        start = _restore(keeper, observer)
+        observers = Observers([keeper, observer])
         learner.learn_task(plan.learned, plan.new, held_out=plan.held, observer=observers, start=start)
         table = rows(measured.labels, before, right(learner, measured), old=old, given=given)
         learner.history[-1] |= {"held_out": list(map(asdict, table)), "fingerprint": plan.fingerprint}
@@ -75,24 +59,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _origin(plan: Plan) -> dict[str, Any]:
-    """What a checkpoint belongs to."""
-    return {
-        "model": plan.state,
-        "images": plan.fingerprint,
-        "held": len(plan.held),
-        "config": plan.learner.config.decisive(),
-        "version": __version__,
-    }
-
-
-def _restore(learner: ContinualLearner, checkpoints: Checkpoints, origin: dict[str, Any]) -> State | None:
+def _restore(keeper: Keeper, observer: Observer) -> State | None:
+    """Go on from the newest checkpoint; one that does not fit is dropped, and the observer is told why."""
     try:
-        checkpoint = checkpoints.newest()
-    except UserError:  # none that can be used: from the beginning
+        checkpoint = keeper.checkpoints.newest()
+        return None if checkpoint is None else keeper.restore(checkpoint, observer.noticed)
+    except NewerFormat:
+        raise
+    except UserError as error:
+        observer.noticed(f"The lesson that was cut off starts from its beginning: {error}")
         return None
-    if checkpoint is None or checkpoint.state["origin"] != origin:
-        return None
-    kept = keeping.unpack(checkpoint)
-    learner.restore(kept.structure, kept.method, kept.memory)
-    return kept.state

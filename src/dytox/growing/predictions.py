@@ -109,7 +109,7 @@ def choices(learner: ContinualLearner, task: int | None) -> list[int]:
 
 def _sources(name: str) -> list[tuple[str, str | Path | bytes]]:
     if name == "-":
-        return [("-", sys.stdin.buffer.read())]
+        return [("-", sys.stdin.buffer.read(image_files.MAX_BYTES))]
     if name and Path(name).is_dir():
         return [(str(path), path) for path in files_in(Path(name))]
     return [(name, name)]

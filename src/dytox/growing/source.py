@@ -55,10 +55,12 @@ def find(root: Path) -> Source:
     found = folder.find(root)
     check(found)
     for name, paths in found.items():
-        inside = [path for path in paths if Path(os.path.realpath(path)).is_relative_to(home)]
-        skipped += [
-            f"{path} is a link that leads out of {root}." for path in paths if path not in set(inside)
-        ]
+        inside = []
+        for path in paths:
+            if Path(os.path.realpath(path)).is_relative_to(home):
+                inside.append(path)
+            else:
+                skipped.append(f"{path} is a link that leads out of {root}.")
         if inside:
             classes[tidy(name)] = inside
     if not classes:

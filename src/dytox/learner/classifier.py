@@ -175,6 +175,7 @@ class Classifier:
         description = {
             "config": self.config.model_dump(),
             "classes": self.class_names,
+            "increments": self.increments,  # for readers of the file; those of `structure` count
             "structure": self.method.structure(),
             "preprocessing": {
                 "image_size": data.image_size,

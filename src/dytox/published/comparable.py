@@ -9,16 +9,16 @@ from dytox import recipes
 from dytox.checking import differing
 from dytox.config import Config
 from dytox.published import figures, tables
-from dytox.published.figures import CLASSES, DATASETS, PER_CLASS, PublishedResult
+from dytox.published.figures import CLASS_COUNTS, DATASETS, PER_CLASS, PublishedResult
 from dytox.published.layout import STAND_INS
 from dytox.published.tables import BASELINES, COMPONENTS, JOINT_NOTE
 
-DISTRIBUTED = ("training.batch=512", "finetuning.batch=512")  # of ImageNet's rows: 4 GPUs instead of 8
-NETWORKS = {"resnet8": "ResNet8", "resnet18": "ResNet18", "resnet32": "ResNet32"}
-SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
-PARTS = {  # of the transformer: a key of its config -> values that are not the paper's, in words
+_DISTRIBUTED = ("training.batch=512", "finetuning.batch=512")  # of ImageNet's rows: 4 GPUs instead of 8
+_NETWORKS = {"resnet8": "ResNet8", "resnet18": "ResNet18", "resnet32": "ResNet32"}
+_SHORT = {"distillation": "KD", "token_expansion": "tokens", "independent_heads": "heads"}
+_PARTS = {  # of the transformer: a key of its config -> values that are not the paper's, in words
     "decoder": {"tab-per-task": "a TAB per task", "film": "FiLM", "adapters": "residual adapters"},
-    "encoder": {"hybrid": "a ResNet", **NETWORKS, "vit": "a ViT", "own": "a custom encoder"},
+    "encoder": {"hybrid": "a ResNet", **_NETWORKS, "vit": "a ViT", "own": "a custom encoder"},
     "attention": {"plain": "plain attention"},
 }
 _SCALE = {"model", "augment", "training", "finetuning"}  # where a run may be smaller than the paper's
@@ -41,17 +41,17 @@ def compare(config: Config) -> Comparison:
     dataset, steps = config.data.dataset, published_steps(config)
     if steps is None:
         return Comparison(None, None, [], [], ["The paper has no figures for this setting."])
-    wanted = PER_CLASS * CLASSES[dataset]
+    wanted = PER_CLASS * CLASS_COUNTS[dataset]
     kept = config.memory.size
     if config.memory.per_class:
-        kept = min(kept, config.memory.per_class * CLASSES[dataset])
+        kept = min(kept, config.memory.per_class * CLASS_COUNTS[dataset])
     if kept and kept != wanted:
         reason = (
             f"The paper keeps {wanted:,} images in memory and this run {kept:,}: no figure belongs beside it."
         )
         return Comparison(steps, None, [], [], [reason])
     name, memory = method_label(config), memory_setting(config)
-    found = figures.results(dataset, steps)
+    found = figures.rows(dataset, steps)
     if (dataset, steps) == ("cifar100", 50) and name in _variants():
         found.append(_variants()[name])
     mine = [row for row in found if row.method == name]
@@ -69,7 +69,7 @@ def compare(config: Config) -> Comparison:
 def published_steps(config: Config) -> int | None:
     """Return in how many equal steps the whole dataset is learned; None if the paper has no such setting."""
     dataset, scenario = config.data.dataset, config.scenario
-    classes = CLASSES.get(dataset)
+    classes = CLASS_COUNTS.get(dataset)
     if classes is None or config.data.validation_share or scenario.joint:
         return None
     if scenario.classes not in (None, classes):
@@ -105,7 +105,7 @@ def differences(config: Config, steps: int) -> list[str]:
     recipe, method = f"{config.data.dataset}-{steps}", _preset(config)
     if recipe not in recipes.scenarios() or method not in recipes.methods():
         return []
-    fewer = DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
+    fewer = _DISTRIBUTED if config.data.dataset != "cifar100" and config.memory.shares > 1 else ()
     paper = recipes.compose(recipe, method=method, overrides=fewer)
     different = differing(config.model_dump(include=_SCALE), paper.model_dump(include=_SCALE))
     named = _NAMED if config.model.decoder != "pool" else ()
@@ -117,7 +117,7 @@ def _variants() -> dict[str, PublishedResult]:
     """DyTox without some component or with another part: results on CIFAR-100 in 50 steps, by their label."""
     found = {}
     for name in ("ablation", "tab-sharing", "decoder", "encoder"):
-        table = tables.table(name)
+        table = tables.find_table(name)
         for row in table.rows:
             if row.published is None or row.method is None:
                 continue
@@ -134,30 +134,30 @@ def _variants() -> dict[str, PublishedResult]:
 def _base(config: Config) -> str:
     name, options, network = config.method.name, config.method.options, config.model.encoder
     if name == "dytox":
-        absent = [SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
+        absent = [_SHORT.get(option, option) for option in COMPONENTS if not options.get(option, True)]
         return f"DyTox w/o {', '.join(absent)}" if absent else "DyTox"
     if name == "der":
         return "DER" if options.get("sparsity") else "DER w/o P"
     if name == "joint":
-        return f"{NETWORKS.get(network, 'Transformer')} joint"
-    if name in ("finetune", "replay") and network in NETWORKS:
-        return f"{name} on a {NETWORKS[network]}"
+        return f"{_NETWORKS.get(network, 'Transformer')} joint"
+    if name in ("finetune", "replay") and network in _NETWORKS:
+        return f"{name} on a {_NETWORKS[network]}"
     published = next((label for label, preset in BASELINES.items() if preset == name), None)
     return STAND_INS.get(published, published) if published else name.rpartition(":")[2]
 
 
 def _other_parts(config: Config) -> list[str]:
     """The parts of the transformer that are not the paper's, in words."""
-    if config.model.decoder == "pool" and config.model.encoder in NETWORKS:
+    if config.model.decoder == "pool" and config.model.encoder in _NETWORKS:
         return []
     values = config.model.model_dump()
-    return [words[values[key]] for key, words in PARTS.items() if values[key] in words]
+    return [words[values[key]] for key, words in _PARTS.items() if values[key] in words]
 
 
 def _preset(config: Config) -> str:
     """The method preset that this config comes closest to."""
     name, found = config.method.name, ""
-    if config.model.decoder == "pool" and config.model.encoder in NETWORKS:
+    if config.model.decoder == "pool" and config.model.encoder in _NETWORKS:
         found = f"{name}-resnet"
     if name == "der" and config.method.options.get("sparsity"):
         found = "der-pruned"

@@ -18,7 +18,7 @@ MEMORIES = {
     "rerun": "the appendix's second run, of the first edition",
 }
 DATASETS = {"cifar100": "CIFAR-100", "imagenet100": "ImageNet-100", "imagenet1000": "ImageNet-1000"}
-CLASSES = {"cifar100": 100, "imagenet100": 100, "imagenet1000": 1000}
+CLASS_COUNTS = {"cifar100": 100, "imagenet100": 100, "imagenet1000": 1000}
 PER_CLASS = 20  # exemplars per class at the end, in every setting of the paper
 _SECTIONS = {  # of the JSON file -> the kind of memory; the fairest comparison first
     "baselines": "global",
@@ -60,7 +60,7 @@ def step_counts(dataset: str) -> list[int]:
     return [10, 20, 50] if dataset == "cifar100" else [10]
 
 
-def results(dataset: str, steps: int) -> list[PublishedResult]:
+def rows(dataset: str, steps: int) -> list[PublishedResult]:
     """Return all results on a dataset in `steps` steps: bounds and baselines first, then DyTox by memory."""
     if steps not in step_counts(dataset):
         raise unknown(f"number of steps on {dataset}", steps, step_counts(dataset))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dytox.errors import unknown
 from dytox.published.figures import MEMORIES
+from dytox.text import with_deviation
 
 Cell = str | float | None  # numbers are percent or millions
 Figures = Mapping[str, Mapping[str, float]]  # setting -> figure -> value
@@ -53,7 +54,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class TableRow:
+class PaperRow:
     """A row of a table: what the paper prints in it, and the method and overrides that run it."""
 
     label: tuple[str, ...]
@@ -76,7 +77,7 @@ class PaperTable:
     title: str
     keys: tuple[str, ...]
     settings: tuple[Setting, ...]
-    rows: tuple[TableRow, ...]
+    rows: tuple[PaperRow, ...]
     notes: tuple[str, ...] = ()
     run_notes: tuple[str, ...] = ()  # only beside figures of our own runs
     claims: Mapping[str, float] = field(default_factory=dict)  # figures that only the text names
@@ -120,7 +121,7 @@ class PaperTable:
                 columns.append(name + where)
                 for row, line in zip(rows, cells, strict=True):
                     deviation = row.deviations.get(setting.title, {}).get(name)
-                    line.append(with_deviation(row.figure(setting, name), deviation))
+                    line.append(figure_cell(row.figure(setting, name), deviation))
         notes = list(self.notes)
         if any("Forgetting" in self.printed(setting) for setting in settings):
             notes.append(FORGETTING_NOTE)
@@ -131,6 +132,6 @@ class PaperTable:
         return Table(self.name, self.title, columns, cells, notes, groups)
 
 
-def with_deviation(mean: float | None, deviation: float | None) -> Cell:
-    """Return `mean ± deviation`, or the mean alone."""
-    return mean if mean is None or deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+def figure_cell(mean: float | None, deviation: float | None) -> Cell:
+    """Return `mean ± deviation` as text, or the mean alone as a number."""
+    return mean if mean is None or deviation is None else with_deviation(mean, deviation)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dytox.errors import unknown
-from dytox.published.figures import DATASETS, MEMORIES, facts, results, step_counts
-from dytox.published.layout import PaperTable, Setting, TableRow
+from dytox.published.figures import DATASETS, MEMORIES, facts, step_counts
+from dytox.published.figures import rows as published_rows
+from dytox.published.layout import PaperRow, PaperTable, Setting
 
 BASELINES = {  # the paper's name -> the preset that runs it
     "ResNet18 joint": "joint-resnet",
@@ -54,14 +55,14 @@ JOINT_NOTE = (
 DISTANCE_NOTE = "Distance is the smallest between two task tokens."
 
 
-def table(name: str) -> PaperTable:
+def find_table(name: str) -> PaperTable:
     """Return the table of this name."""
     if name not in TABLES:
         raise unknown("table", name, TABLES)
     return TABLES[name]()
 
 
-def cifar100() -> PaperTable:
+def _cifar100() -> PaperTable:
     """The main table together with the erratum's."""
     title = "CIFAR-100 in 10, 20 and 50 steps: parameters in millions, top-1 in percent (three class orders)"
     rows = _method_rows("cifar100")
@@ -70,7 +71,7 @@ def cifar100() -> PaperTable:
     )
 
 
-def imagenet(dataset: str) -> PaperTable:
+def _imagenet(dataset: str) -> PaperTable:
     """One half of the ImageNet table and of its erratum."""
     setting = Setting("10 steps", f"{dataset}-10", ("#P", "Avg", "Last", "top-5 Avg", "top-5 Last"))
     title = f"{DATASETS[dataset]} in 10 steps: parameters in millions, accuracy in percent"
@@ -78,7 +79,7 @@ def imagenet(dataset: str) -> PaperTable:
     return PaperTable(dataset, title, ("Method", "Memory"), (setting,), _method_rows(dataset), notes)
 
 
-def erratum() -> PaperTable:
+def _erratum() -> PaperTable:
     """DyTox and DyTox+ by the kind of their memory."""
     kinds = {
         "global": (),
@@ -95,26 +96,26 @@ def erratum() -> PaperTable:
     return PaperTable("erratum", title, ("Method", "Memory"), _cifar_settings(), tuple(rows), (MEMORY_NOTE,))
 
 
-def ablation() -> PaperTable:
+def _ablation() -> PaperTable:
     """The components of DyTox, added one after the other."""
     rows = []
     for row in facts()["ablation_cifar100_50"]:
         absent = [option for option, key in COMPONENTS.items() if not row[key]]
         overrides = tuple(f"method.{each}={'0.0' if each == 'divergence' else 'false'}" for each in absent)
         label = tuple("✓" if row[key] else "" for key in COMPONENTS.values())
-        rows.append(TableRow(label, "dytox", overrides, {"50 steps": _named(row)}))
+        rows.append(PaperRow(label, "dytox", overrides, {"50 steps": _named(row)}))
     setting = Setting("50 steps", "cifar100-50", ("Avg", "Last", "Forgetting", "Distance"))
     keys = ("KD", "finetuning", "tokens", "divergence", "heads")
     title, run_notes = "Ablation on CIFAR-100 in 50 steps", (ERRATUM_NOTE, DISTANCE_NOTE)
     return PaperTable("ablation", title, keys, (setting,), tuple(rows), (FIRST_EDITION_NOTE,), run_notes)
 
 
-def training() -> PaperTable:
+def _training() -> PaperTable:
     """MixUp and ASAM, in one step and in fifty; the runs are compared with the appendix."""
     found = facts()["training_cifar100_50"]
-    rows = [TableRow((name, "main text"), published=_joint(found["main_text"][name])) for name in OURS]
+    rows = [PaperRow((name, "main text"), published=_joint(found["main_text"][name])) for name in OURS]
     rows += [
-        TableRow((name, "appendix table"), preset, published=_joint(found["appendix_table"][name]))
+        PaperRow((name, "appendix table"), preset, published=_joint(found["appendix_table"][name]))
         for name, preset in OURS.items()
     ]
     title = "Training procedures on CIFAR-100, in one step and in 50"
@@ -124,23 +125,23 @@ def training() -> PaperTable:
     )
 
 
-def patch_size() -> PaperTable:
+def _patch_size() -> PaperTable:
     """Patches of the recipe's side, twice and four times that."""
     found = facts()["patch_size_cifar100"]
     changes = {"4": (), "8": ("model.patch_size*=2",), "16": ("model.patch_size*=4",)}
-    rows = tuple(TableRow((size,), "dytox", change, _joint(found[size])) for size, change in changes.items())
+    rows = tuple(PaperRow((size,), "dytox", change, _joint(found[size])) for size, change in changes.items())
     run_notes = (ERRATUM_NOTE, "Smaller scales have 1, 2 and 4 times the patch size of their recipe.")
     title, notes = "Patch sizes on CIFAR-100", (FIRST_EDITION_NOTE,)
     return PaperTable("patch-size", title, ("Patch size",), JOINT_AND_FIFTY, rows, notes, run_notes)
 
 
-def encoder() -> PaperTable:
+def _encoder() -> PaperTable:
     """What stands before the TAB."""
     found = facts()["encoder_cifar100_50"]
     rows = (
-        TableRow(("ResNet18",), "dytox-hybrid", (), {"50 steps": _named(found["resnet"])}),
-        TableRow(("SABs",), "dytox", (), {"50 steps": _named(found["sab"])}),
-        TableRow(("SABs with plain attention",), "dytox", ("model.attention=plain",)),
+        PaperRow(("ResNet18",), "dytox-hybrid", (), {"50 steps": _named(found["resnet"])}),
+        PaperRow(("SABs",), "dytox", (), {"50 steps": _named(found["sab"])}),
+        PaperRow(("SABs with plain attention",), "dytox", ("model.attention=plain",)),
     )
     notes = (
         FIRST_EDITION_NOTE,
@@ -150,7 +151,7 @@ def encoder() -> PaperTable:
     return PaperTable("encoder", title, ("Encoder",), (FIFTY,), rows, notes, (ERRATUM_NOTE,))
 
 
-def decoder() -> PaperTable:
+def _decoder() -> PaperTable:
     """The TAB, and what could stand in its place."""
     kinds = {"residual_adapters": "adapters", "film": "film", "tab": "tab"}
     rows = []
@@ -159,7 +160,7 @@ def decoder() -> PaperTable:
         top5 = {f"top-5 {figure}": value for figure, value in _named(found["imagenet100_top5"]).items()}
         published = {"CIFAR-100": _named(found["cifar100_50"]), "ImageNet-100": top5}
         overrides = () if kind == "tab" else (f"model.decoder={kind}",)
-        rows.append(TableRow((name.replace("_", " "),), "dytox", overrides, published))
+        rows.append(PaperRow((name.replace("_", " "),), "dytox", overrides, published))
     settings = (
         Setting("CIFAR-100", "cifar100-50"),
         Setting("ImageNet-100", "imagenet100-10", ("#P", "top-5 Avg", "top-5 Last")),
@@ -169,13 +170,13 @@ def decoder() -> PaperTable:
     return PaperTable("decoder", title, ("Decoder",), settings, tuple(rows), notes, (ERRATUM_NOTE,))
 
 
-def tab_sharing() -> PaperTable:
+def _tab_sharing() -> PaperTable:
     """A TAB for each task, or one for all."""
     found = facts()["tab_sharing_cifar100_50"]
     separate, shared = _named(found["separate"]), _named(found["shared"])
     rows = (
-        TableRow(("one a task",), "dytox", ("model.decoder=tab-per-task",), {"50 steps": separate}),
-        TableRow(("one for all",), "dytox", (), {"50 steps": shared}),
+        PaperRow(("one a task",), "dytox", ("model.decoder=tab-per-task",), {"50 steps": separate}),
+        PaperRow(("one for all",), "dytox", (), {"50 steps": shared}),
     )
     notes = (
         FIRST_EDITION_NOTE,
@@ -185,7 +186,7 @@ def tab_sharing() -> PaperTable:
     return PaperTable("tab-sharing", title, ("TAB",), (FIFTY,), rows, notes, (ERRATUM_NOTE,))
 
 
-def tuning() -> PaperTable:
+def _tuning() -> PaperTable:
     """Each tuned hyperparameter alone, around the chosen values, on a tenth of the training data."""
     rows = []
     for name, found in facts()["tuning"].items():
@@ -195,7 +196,7 @@ def tuning() -> PaperTable:
                 f"{key}={value:g}" if name == "divergence_lambda" else f"{key}*={value / found['chosen']:g}"
             )
             label = (name.replace("_", " "), f"{value:g}", "✓" if chosen else "")
-            rows.append(TableRow(label, "dytox" if key else None, () if chosen else (factor,), {}))
+            rows.append(PaperRow(label, "dytox" if key else None, () if chosen else (factor,), {}))
     setting = Setting("validation", "cifar100-10", ("Avg", "Last"), ("data.validation_share=0.1",))
     notes = (f"On {facts()['tuning']['on']}.",)
     run_notes = (
@@ -206,12 +207,12 @@ def tuning() -> PaperTable:
     return PaperTable("tuning", title, keys, (setting,), tuple(rows), notes, run_notes)
 
 
-def overheads() -> PaperTable:
+def _overheads() -> PaperTable:
     """What a task costs and what two parts of DyTox do, which the paper says in its text."""
     rows = (
-        TableRow(("DyTox",), "dytox"),
-        TableRow(("DyTox w/o divergence",), "dytox", ("method.divergence=0.0",)),
-        TableRow(("DyTox w/o independent heads",), "dytox", ("method.independent_heads=false",)),
+        PaperRow(("DyTox",), "dytox"),
+        PaperRow(("DyTox w/o divergence",), "dytox", ("method.divergence=0.0",)),
+        PaperRow(("DyTox w/o independent heads",), "dytox", ("method.independent_heads=false",)),
     )
     setting = Setting("50 steps", "cifar100-50", ("#P", "Avg", "Last", "Forgetting", "Distance"))
     claims = {
@@ -222,10 +223,10 @@ def overheads() -> PaperTable:
     return PaperTable("overheads", title, ("Method",), (setting,), rows, (), run_notes, claims)
 
 
-def calibration() -> PaperTable:
+def _calibration() -> PaperTable:
     """The text's claim that sigmoids and MixUp calibrate; the paper has no figures for it."""
     rows = tuple(
-        TableRow((activation, "✓" if mixed else ""), preset, (f"loss.activation={activation}",))
+        PaperRow((activation, "✓" if mixed else ""), preset, (f"loss.activation={activation}",))
         for activation in ("softmax", "sigmoid")
         for preset, mixed in (("dytox", False), ("dytox-plus", True))
     )
@@ -243,19 +244,19 @@ JOINT_AND_FIFTY = (
     Setting("50 steps", "cifar100-50", ("Last", "Forgetting")),
 )
 TABLES: dict[str, Callable[[], PaperTable]] = {
-    "cifar100": cifar100,
-    "imagenet100": lambda: imagenet("imagenet100"),
-    "imagenet1000": lambda: imagenet("imagenet1000"),
-    "erratum": erratum,
-    "ablation": ablation,
-    "training": training,
-    "decoder": decoder,
-    "encoder": encoder,
-    "patch-size": patch_size,
-    "tab-sharing": tab_sharing,
-    "tuning": tuning,
-    "overheads": overheads,
-    "calibration": calibration,
+    "cifar100": _cifar100,
+    "imagenet100": lambda: _imagenet("imagenet100"),
+    "imagenet1000": lambda: _imagenet("imagenet1000"),
+    "erratum": _erratum,
+    "ablation": _ablation,
+    "training": _training,
+    "decoder": _decoder,
+    "encoder": _encoder,
+    "patch-size": _patch_size,
+    "tab-sharing": _tab_sharing,
+    "tuning": _tuning,
+    "overheads": _overheads,
+    "calibration": _calibration,
 }
 PRINTED = tuple(name for name in TABLES if name != "calibration")  # those with published figures
 
@@ -264,30 +265,30 @@ def _cifar_settings() -> tuple[Setting, ...]:
     return tuple(Setting(f"{number} steps", f"cifar100-{number}") for number in step_counts("cifar100"))
 
 
-def _method_rows(dataset: str) -> tuple[TableRow, ...]:
+def _method_rows(dataset: str) -> tuple[PaperRow, ...]:
     """Bounds, baselines and DyTox; of a method the row with the fairest memory, its first, is run."""
     presets = {**BASELINES, **OURS}
     rows = []
-    for result in results(dataset, 10):
+    for result in published_rows(dataset, 10):
         preset = presets.pop(result.method, None)
         rows.append(_method_row(dataset, result.method, result.memory, preset))
-    return (*rows, *(TableRow((name, "–"), OURS[name]) for name in presets if name in OURS))
+    return (*rows, *(PaperRow((name, "–"), OURS[name]) for name in presets if name in OURS))
 
 
 def _method_row(
     dataset: str, name: str, memory: str, preset: str | None = None, overrides: tuple[str, ...] = ()
-) -> TableRow:
+) -> PaperRow:
     """The row of a method with a kind of memory, over all numbers of steps."""
     published, deviations = {}, {}
     for steps in step_counts(dataset):
-        for result in results(dataset, steps):
+        for result in published_rows(dataset, steps):
             if (result.method, result.memory) == (name, memory):
                 published[f"{steps} steps"] = _named(vars(result))
                 spread = {"Avg": result.avg_std, "Last": result.last_std}
                 deviations[f"{steps} steps"] = {key: std for key, std in spread.items() if std is not None}
     once = name == "Transformer joint"
     overrides = ("scenario.joint=true",) if once else overrides
-    return TableRow((name, memory), preset, overrides, published or None, deviations, once)
+    return PaperRow((name, memory), preset, overrides, published or None, deviations, once)
 
 
 def _named(found: Mapping[str, Any]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Tables of tasks by tasks as pictures: one hue, the stronger the more, in light and dark alike."""
+"""Heat maps of tasks by tasks: one hue, stronger for larger values, in the light and the dark theme."""
 
 from __future__ import annotations
 
@@ -18,52 +18,51 @@ from dytox.report.record import Record
 
 Values = NDArray[np.float64]
 
-NUMBERED = 10  # so many tasks have room for a number in each cell
-FINEST = 100  # rows of cells
-FAINTEST = 0.05  # of the hue, for the least value
-TURN = (
-    0.56  # share of the hue above which a number has the surface's colour: the best contrast in both themes
-)
-LEVELS = 32  # of the hue
+NUMBERED = 10  # up to this many tasks each cell has room for its number
+FINEST = 100  # at most this many rows of cells are drawn
+FAINTEST = 0.05  # opacity of the hue for the smallest value
+# Above this share of the hue, numbers take the colour of the surface: the best contrast in both themes.
+TURN = 0.56
+LEVELS = 32  # steps of the hue
 
 
-def accuracy_matrix(record: Record) -> Figure:
-    """PublishedResult: after which task; column: on which task."""
+def accuracy_map(record: Record) -> Figure:
+    """Draw the accuracy matrix. Row: after which task; column: on which task."""
     rows = record.metrics["accuracy_matrix"] if record.metrics else []
     values = np.full((len(rows), len(rows)), np.nan)
     for place, row in enumerate(rows):
-        values[place, : len(row)] = row  # None becomes nan
+        values[place, : len(row)] = row  # None becomes NaN
     return heat_map(values, top=100.0, form="{:.0f}", rows="after task", columns="accuracy in % on task")
 
 
-def confusion(record: Record) -> Figure:
-    """PublishedResult: the task an image is of; column: the task whose class it was taken for."""
+def confusion_map(record: Record) -> Figure:
+    """Draw the confusion between tasks. Row: the task of an image; column: that of its predicted class."""
     values = between_tasks(record.evaluation["confusion"].double().numpy(), record.seen)
     return heat_map(
         values, top=100.0, form="{:.0f}", rows="images of task", columns="% taken for a class of task"
     )
 
 
-def token_distances(record: Record) -> Figure:
-    """Euclidean distances between task tokens."""
+def token_distance_map(record: Record) -> Figure:
+    """Draw the Euclidean distances between task tokens."""
     values = record.evaluation["token_distances"].double().numpy().copy()
     top = float(np.nanmax(values, initial=0.0)) or 1.0
-    np.fill_diagonal(values, np.nan)  # each to itself
+    np.fill_diagonal(values, np.nan)  # the distance of each to itself
     return heat_map(values, top=top, form="{:.2f}", rows="token", columns="distance to token")
 
 
 def between_tasks(confusion: Values, boundaries: Sequence[int]) -> Values:
-    """Class by class counts as shares of each task's images, in percent."""
+    """Return a confusion matrix of classes as one of tasks, in percent of each task's images."""
     starts = [0, *boundaries[:-1]]
     counts = np.add.reduceat(np.add.reduceat(confusion, starts, axis=0), starts, axis=1)
     return np.asarray(100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
 
 def heat_map(values: Values, *, top: float, form: str, rows: str, columns: str) -> Figure:
-    """A cell for each value, from 0 (faint) to `top` (full), with its number where there is room."""
+    """Draw a cell for each value, from 0 (faint) to `top` (full), with its number where there is room."""
     size = len(values)
     with style.styled():
-        drawn = style.figure(charts.HALF, 430)
+        drawn = style.figure(charts.HALF_WIDTH, 430)
         axes = drawn.add_subplot(aspect="equal")
         axes.grid(False)
         cells = coarse(values)
@@ -81,7 +80,7 @@ def heat_map(values: Values, *, top: float, form: str, rows: str, columns: str) 
 
 
 def coarse(values: Values) -> Values:
-    """So many tasks that no eye could tell them apart become means over neighbours."""
+    """Average neighbouring cells until at most FINEST rows are left."""
     size = len(values)
     step = max(1, math.ceil(size / FINEST))
     starts = np.arange(0, size, step)
@@ -91,7 +90,7 @@ def coarse(values: Values) -> Values:
 
 
 def _cells(axes: Axes, shares: Values, x: Values, y: Values, gap: float) -> None:
-    """The cells, those of about the same share as one path; nan stays empty."""
+    """Draw the cells, all of about the same value as one path; NaN stays empty."""
     edge = style.LIGHT["surface"] if gap else "none"
     levels = np.round(shares * (LEVELS - 1))
     for level in range(LEVELS):
@@ -119,7 +118,7 @@ def _numbers(axes: Axes, values: Values, shares: Values, form: str) -> None:
 
 
 def _scale(axes: Axes, top: float, form: str) -> None:
-    """A strip that says what the hue means."""
+    """Draw the colour scale beside the map."""
     strip = axes.inset_axes((1.03, 0.0, 0.035, 1.0))
     strip.grid(False)
     edges = np.linspace(0, top, LEVELS + 1)

@@ -1,4 +1,4 @@
-"""Losses and learning rate over all epochs of a run."""
+"""The chart of losses and learning rate over all epochs of a run."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from dytox.report import style
 
-POINTS = 1200  # of a curve; more are averaged
-Line = dict[str, Any]  # of the log
+POINTS = 1200  # at most this many points per curve; more are averaged
+LogLine = dict[str, Any]  # a line of `log.jsonl`
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A training phase of a task: the epochs from `start` on."""
+class PhaseLog:
+    """The epochs of a training phase of a task; the first has the number `start` in the run."""
 
     task: int
     phase: str
     start: int
-    lines: list[Line]
+    lines: list[LogLine]
 
     @property
     def end(self) -> int:
-        """The number of its last epoch."""
+        """The number of the last epoch."""
         return self.start + len(self.lines) - 1
 
 
-def stretches(log: Sequence[Line]) -> list[Stretch]:
-    """The log, cut at every phase; epochs count from 1 over the whole run."""
-    found: list[Stretch] = []
+def split_phases(log: Sequence[LogLine]) -> list[PhaseLog]:
+    """Split the log at every phase; epochs count from 1 over the whole run."""
+    found: list[PhaseLog] = []
     for _, group in groupby(log, key=lambda line: (line["task"], line["phase_index"])):
         lines = list(group)
         start = found[-1].end + 1 if found else 1
-        found.append(Stretch(lines[0]["task"], str(lines[0].get("phase", "")), start, lines))
+        found.append(PhaseLog(lines[0]["task"], str(lines[0].get("phase", "")), start, lines))
     return found
 
 
-def terms(log: Sequence[Line]) -> list[str]:
-    """The named losses, `total` last; alone beside one other it says nothing new."""
+def terms(log: Sequence[LogLine]) -> list[str]:
+    """Return the names of the losses, `total` last; it is left out where there is only one other."""
     names = list(dict.fromkeys(name for line in log for name in line.get("losses", {})))
     parts = [name for name in names if name != "total"]
     return [*parts, "total"] if "total" in names and len(parts) != 1 else parts
 
 
-def learning(log: Sequence[Line], width: int) -> Figure:
-    """The losses above, the learning rate below, and where the tasks begin."""
-    parts = stretches(log)
+def learning_chart(log: Sequence[LogLine], width: int) -> Figure:
+    """Draw the losses above, the learning rate below, and the borders of the tasks."""
+    parts = split_phases(log)
     with style.styled():
         drawn = style.figure(width, 400)
         above, below = drawn.subplots(2, 1, sharex=True, height_ratios=[3, 1])
@@ -79,8 +79,8 @@ def learning(log: Sequence[Line], width: int) -> Figure:
     return drawn
 
 
-def curve(parts: Sequence[Stretch], value: Any) -> tuple[list[float], list[float]]:
-    """One figure over the epochs, with a gap after each phase; nan where it was no number."""
+def curve(parts: Sequence[PhaseLog], value: Any) -> tuple[list[float], list[float]]:
+    """Return x and y of one figure over the epochs, with a gap after each phase; NaN where it is None."""
     epochs = sum(len(part.lines) for part in parts)
     x: list[float] = []
     y: list[float] = []
@@ -96,8 +96,8 @@ def curve(parts: Sequence[Stretch], value: Any) -> tuple[list[float], list[float
     return x, y
 
 
-def _mark_tasks(above: Axes, below: Axes, parts: Sequence[Stretch], narrow: bool) -> None:
-    """A line where a task begins, and a shade under what comes after its first training phase."""
+def _mark_tasks(above: Axes, below: Axes, parts: Sequence[PhaseLog], narrow: bool) -> None:
+    """Draw a line where a task begins, and a shade under the phases after its first training."""
     starts = {part.task: part.start for part in reversed(parts)}
     ends = {part.task: part.end for part in parts}
     later = [(part.start - 0.5, len(part.lines)) for part in parts if part.start > starts[part.task]]
@@ -125,7 +125,7 @@ def _draw(axes: Axes, x: Sequence[float], y: Sequence[float], hue: str) -> None:
 
 
 def _loss_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Logarithmic, where the terms are of different sizes."""
+    """Make the axis logarithmic where the terms differ much in size."""
     axes.set_ylabel("loss")
     if values and min(values) > 0 and max(values) > 20 * min(values):
         axes.set_yscale("log")

@@ -1,4 +1,4 @@
-"""The parts of a page: one file without scripts, which asks no other file and no host for anything."""
+"""The parts of an HTML page. A page is one file without scripts; it loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def document(title: str, *parts: str) -> str:
-    """A whole page."""
+    """Return a whole page."""
     css = (files("dytox.report") / "page.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark) {{ {_variables(style.DARK)} }}"
     return (
@@ -28,19 +28,19 @@ def document(title: str, *parts: str) -> str:
 
 
 def section(heading: str, *parts: str, note: str = "") -> str:
-    """A part with a heading, and in a note what one should know when looking at it."""
+    """Return a section with a heading and a note that explains what it shows."""
     below = f'<p class="note">{escape(note)}</p>' if note else ""
     return f"<section>\n<h2>{escape(heading)}</h2>\n{below}{''.join(parts)}\n</section>"
 
 
 def pair(*sections: str) -> str:
-    """Sections side by side, where there is room."""
+    """Return sections that stand side by side where there is room."""
     there = [each for each in sections if each]
     return f'<div class="pair">{"".join(there)}</div>' if there else ""
 
 
 def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
-    """Headline figures: a name, a value, and something small under it."""
+    """Return headline figures, each a name, a value, and a small line under it."""
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(below)}</small></dd></div>"
         for name, value, below in figures
@@ -49,7 +49,7 @@ def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
 
 
 def drawing(name: str, description: str, wide: Figure, narrow: Figure | None = None) -> str:
-    """A figure, and another of the same for a telephone."""
+    """Return a figure, and its `narrow` form for a phone."""
     if narrow is None:
         return f"<figure>{style.inline(wide, name, description)}</figure>"
     return (
@@ -58,7 +58,7 @@ def drawing(name: str, description: str, wide: Figure, narrow: Figure | None = N
     )
 
 
-def table(
+def html_table(
     head: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
@@ -66,7 +66,11 @@ def table(
     words: Sequence[int] = (),
     groups: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """A table of text: `classes` of the rows, columns of `words`, `groups` of columns with a common head."""
+    """Return a table of text.
+
+    `classes` are the CSS classes of the rows, `words` the columns that are not numbers, `groups` the common
+    headings over several columns with their widths.
+    """
     over = "".join(f'<th class="group" colspan="{width}">{escape(name)}</th>' for name, width in groups)
     top = f"<tr>{over}</tr>" if groups else ""
     kinds = [' class="words"' if place in words else "" for place in range(len(head))]
@@ -83,14 +87,14 @@ def table(
 
 
 def details(summary: str, *parts: str, opened: bool = False) -> str:
-    """Parts that unfold."""
+    """Return parts that the reader can unfold."""
     return (
         f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
     )
 
 
 def preformatted(text: str) -> str:
-    """Text as it stands."""
+    """Return text in a fixed-width font, line breaks kept."""
     return f"<pre>{escape(text)}</pre>"
 
 

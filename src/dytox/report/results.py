@@ -1,4 +1,4 @@
-"""Results in the form of the paper's tables: a row a method, and its figures in each scenario."""
+"""Results in the form of the paper's tables, and as CSV, Markdown and LaTeX (booktabs)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from dytox.published.comparable import compare, memory_setting
 from dytox.published.figures import PublishedResult
-from dytox.report import groups
-from dytox.report.groups import Group, Spread
+from dytox.report.record import Group, Spread, config_value, differing_keys, spread_of
+from dytox.text import csv_line, latex, markdown, printable, with_deviation
 
-SETTINGS = 6  # so many differing keys have columns of their own
+SETTINGS = 6  # at most this many differing keys get columns
 
 TOP1 = {"parameters_m": "#P", "avg_top1": "Avg", "last_top1": "Last", "forgetting": "Forgetting"}
 TOP5 = {
@@ -24,7 +24,7 @@ TOP5 = {
 
 
 @dataclass(frozen=True)
-class Line:
+class ResultRow:
     """A method's figures, by scenario and key."""
 
     label: str
@@ -37,30 +37,41 @@ class Line:
 
 @dataclass(frozen=True)
 class Results:
-    """A table: `columns` of each scenario, `settings` that differ between the runs of one method."""
+    """A table with `columns` for each scenario and for `settings`, in which runs of one method differ."""
 
     scenarios: list[str]
     columns: dict[str, str]  # key -> name
     settings: list[str]
-    lines: list[Line]
+    lines: list[ResultRow]
     notes: list[str]
 
     @property
     def heads(self) -> list[str]:
-        """The settings without their sections, where that leaves no doubt."""
+        """The settings without their section, where that is unambiguous."""
         short = [key.rpartition(".")[2].replace("_", " ") for key in self.settings]
         return short if len(set(short)) == len(short) else self.settings
 
+    def set_in(self, row: ResultRow) -> list[str]:
+        """Return the row's values of the settings; empty for published rows."""
+        return row.settings or [""] * len(self.settings)
 
-def results(found: Sequence[Group]) -> Results:
-    """The table of these groups, followed by the published rows that may stand beside them."""
+    def cells(self, row: ResultRow) -> list[str]:
+        """Return a row as text: method, memory, settings, then the figures of each scenario."""
+        label = f"{row.label}, published" if row.published else row.label
+        found = [row.figures.get(scenario, {}) for scenario in self.scenarios]
+        figures = [with_deviation(*each.get(key, (None, None))) for each in found for key in self.columns]
+        return [label, row.memory, *self.set_in(row), *figures]
+
+
+def collect(found: Sequence[Group]) -> Results:
+    """Return the table of these groups, followed by the published rows that they may be compared with."""
     scenarios = list(dict.fromkeys(each.scenario for each in found))
     settings = _settings(found)
-    lines: dict[tuple[str, str], Line] = {}
+    lines: dict[tuple[str, str], ResultRow] = {}
     for each in found:
         record = each.records[0]
-        shown = [_shown(groups.value(record, key)) for key in settings]
-        line = Line(each.label, memory_setting(record.config), settings=shown)
+        shown = [_shown(config_value(record, key)) for key in settings]
+        line = ResultRow(each.label, memory_setting(record.config), settings=shown)
         line = lines.setdefault((each.label, line.memory), line)
         line.runs[each.scenario] = len(each.records)
         line.figures[each.scenario] = _figures(each)
@@ -77,25 +88,27 @@ def _settings(found: Sequence[Group]) -> list[str]:
         or len({each.scenario for each in found}) > 1
     ):
         return []
-    keys = groups.differing(records)
+    keys = differing_keys(records)
     return keys if len(keys) <= SETTINGS else []
 
 
 def _figures(each: Group) -> dict[str, Spread]:
-    found = {"parameters_m": groups.spread([step.steps[-1]["parameters"] / 1e6 for step in each.records])}
+    found = {"parameters_m": spread_of([step.steps[-1]["parameters"] / 1e6 for step in each.records])}
     found |= {key: each.spread(key) for key in TOP5 if key != "parameters_m"}
     return {
         key: (value[0], None) if key == "parameters_m" else value for key, value in found.items() if value
     }
 
 
-def _published(found: Sequence[Group]) -> list[Line]:
-    """The rows that belong beside any of the groups."""
-    lines: dict[tuple[str, str], Line] = {}
+def _published(found: Sequence[Group]) -> list[ResultRow]:
+    """The published rows that may be compared with any of the groups."""
+    lines: dict[tuple[str, str], ResultRow] = {}
     for each in found:
         comparison = compare(each.records[0].config)
         for row in [*([comparison.own] if comparison.own else []), *comparison.alongside]:
-            line = lines.setdefault((row.method, row.memory), Line(row.method, row.memory, published=True))
+            line = lines.setdefault(
+                (row.method, row.memory), ResultRow(row.method, row.memory, published=True)
+            )
             if row is comparison.own or each.scenario not in line.figures:
                 line.figures[each.scenario] = _row_figures(row)
     order = {"all": 0, "global": 1}
@@ -103,7 +116,7 @@ def _published(found: Sequence[Group]) -> list[Line]:
 
 
 def _notes(found: Sequence[Group]) -> list[str]:
-    """Why these published figures, and whose figures are of fewer tasks."""
+    """Sentences: why these published figures, and which groups have learned fewer tasks."""
     labels: dict[str, list[str]] = {}
     notes = []
     for each in found:
@@ -116,7 +129,7 @@ def _notes(found: Sequence[Group]) -> list[str]:
                 f"{each.label} has learned {len(each.seen)} of {most} tasks, so its figures are not final."
             )
         notes += [
-            f"{record.name} has learned {len(record.steps)} tasks and does not count."
+            f"{record.name} has learned only {len(record.steps)} tasks and is left out."
             for record in each.behind
         ]
     return [
@@ -137,5 +150,77 @@ def _row_figures(row: PublishedResult) -> dict[str, Spread]:
 
 
 def _shown(value: object) -> str:
-    """A setting in a cell: a tick for what is on, as in the paper's ablation."""
+    """A setting in a cell: a tick for what is switched on, as in the paper's ablation."""
     return {True: "✓", False: ""}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def to_csv(table: Results) -> str:
+    """Return the table as CSV: a line for each method in each scenario; cells without a figure are empty."""
+    keys = [(key, part) for key in TOP5 for part in ((0,) if key == "parameters_m" else (0, 1))]
+    names = [f"{key}_std" if part else key for key, part in keys]
+    lines = [["scenario", "method", "memory", "source", *table.settings, "runs", *names]]
+    for scenario in table.scenarios:
+        for row in table.lines:
+            figures = row.figures.get(scenario)
+            if figures is not None:
+                source, runs = "published" if row.published else "run", str(row.runs.get(scenario, ""))
+                cells = [_plain(figures.get(key), part) for key, part in keys]
+                lines.append([scenario, row.label, row.memory, source, *table.set_in(row), runs, *cells])
+    return "".join(map(csv_line, lines))
+
+
+def to_markdown(table: Results) -> str:
+    """Return the table as Markdown; columns are named in full, as Markdown cannot group them."""
+    several = len(table.scenarios) > 1
+    heads = [
+        f"{scenario}: {name}" if several else name
+        for scenario in table.scenarios
+        for name in table.columns.values()
+    ]
+    rule = ["---", "---", *[":-:"] * len(table.settings), *["--:"] * len(heads)]
+    rows = [["Method", "Memory", *table.heads, *heads], *map(table.cells, table.lines)]
+    lines = [" | ".join(map(markdown, row)) for row in rows]
+    lines.insert(1, " | ".join(rule))
+    title = "" if several else f"{markdown(table.scenarios[0])}\n\n"
+    notes = "".join(f"\n{markdown(note)}  " for note in table.notes)
+    return f"{title}{''.join(f'| {line} |{chr(10)}' for line in lines)}{notes}{chr(10) if notes else ''}"
+
+
+def to_latex(table: Results) -> str:
+    """Return the table for LaTeX with booktabs; `\\checkmark` needs amssymb."""
+    width = len(table.columns)
+    first = 3 + len(table.settings)
+    groups = [rf"\multicolumn{{{width}}}{{c}}{{{latex(scenario)}}}" for scenario in table.scenarios]
+    rules = [
+        rf"\cmidrule(lr){{{start}-{start + width - 1}}}"
+        for start in range(first, first + width * len(groups), width)
+    ]
+    names = ["Method", "Memory", *table.heads, *list(table.columns.values()) * len(groups)]
+    own = [line for line in table.lines if not line.published]
+    published = [line for line in table.lines if line.published]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{ll{'c' * len(table.settings)}{'r' * width * len(groups)}}}",
+            r"\toprule",
+            " & ".join(["", "", *[""] * len(table.settings), *groups]) + r" \\",
+            "".join(rules),
+            _latex_row(names),
+            r"\midrule",
+            *(_latex_row(table.cells(line)) for line in own),
+            *([r"\midrule"] if published else []),
+            *(_latex_row(table.cells(line)) for line in published),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"% {printable(note)}" for note in table.notes),
+            "",
+        ]
+    )
+
+
+def _latex_row(texts: Sequence[str]) -> str:
+    return " & ".join(latex(text) for text in texts) + r" \\"
+
+
+def _plain(value: Spread | None, part: int) -> str:
+    number = value[part] if value else None
+    return "" if number is None else f"{number:.4f}"

@@ -1,4 +1,4 @@
-"""One look for all pictures: colours with a name, so that a page can give them another value in the dark."""
+"""The common style of all figures; its colours have names that a page redefines for the dark theme."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-# Okabe and Ito's hues, which colour-blind people tell apart, with at least 3:1 against their surface.
+# Okabe and Ito's hues, which colour-blind people can tell apart, with a contrast of at least 3:1.
 LIGHT = {
     "page": "#f5f6f8",
     "surface": "#fefefe",
@@ -48,9 +48,9 @@ DARK = {
 }
 SERIES = tuple(f"c{number}" for number in range(1, 8))
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
-DPI = 100  # so figures are measured in pixels of a page
+DPI = 100  # figures are measured in pixels of a page
 
-RC: Any = {  # matplotlib types the keys, each release otherwise
+RC: Any = {  # the types of the keys differ between releases of matplotlib
     "font.size": 9.5,  # points: 13 pixels
     "font.family": ["sans-serif"],
     "text.color": LIGHT["ink"],
@@ -77,12 +77,12 @@ RC: Any = {  # matplotlib types the keys, each release otherwise
     "figure.dpi": DPI,
     "figure.constrained_layout.use": True,
     "axes.facecolor": "none",
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.parse_math": False,  # a dollar in a name is no formula
     "svg.fonttype": "none",
     "svg.hashsalt": "dytox",
 }
 
-_CLEANING = [  # what matplotlib writes and a page does not need
+_CLEANING = [  # parts of matplotlib's SVG that a page does not need
     (r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", ""),
     (r'<g id="[^"]*">', "<g>"),
     (r"font-family: [^;\"]*;? ?", ""),
@@ -94,38 +94,38 @@ _CLEANING = [  # what matplotlib writes and a page does not need
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within it figures are drawn in this style."""
+    """Draw figures in this style within the context."""
     with mpl.rc_context(RC):
         yield
 
 
 def figure(width: int, height: int) -> Figure:
-    """An empty figure of so many pixels."""
+    """Create an empty figure, `width` × `height` pixels."""
     return Figure(figsize=(width / DPI, height / DPI), facecolor=LIGHT["surface"])
 
 
 def colour(place: int) -> str:
-    """The colour of a series; after the last they begin again, with another dash."""
+    """Return the colour of a series; after the last colour they start again, with another dash."""
     return LIGHT[SERIES[place % len(SERIES)]]
 
 
 def dash(place: int) -> Any:
-    """The dash of a series."""
+    """Return the dash pattern of a series."""
     return DASHES[place // len(SERIES) % len(DASHES)]
 
 
 def whole_numbers(axis: Axis) -> None:
-    """Ticks at round whole numbers."""
+    """Put ticks at round whole numbers."""
     axis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float) -> None:
-    """Direct labels at the right end of the lines, (y, text, colour) each, pushed apart where they collide.
+    """Label the right ends of lines, given as (y, text, colour), and push colliding labels apart.
 
-    `gap` is the least distance, as a share of the height.
+    `gap` is the smallest distance, as a share of the height.
     """
-    axes.get_ylim()  # settles the limits
+    axes.get_ylim()  # fixes the limits
     to_share = axes.transData + axes.transAxes.inverted()
     wanted = sorted((float(to_share.transform((1, y))[1]), text, hue) for y, text, hue in ends)
     places = [share for share, _, _ in wanted]
@@ -149,14 +149,14 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float) -
 
 
 def entitle(drawn: Figure, title: str) -> None:
-    """A title, for a figure that stands alone."""
+    """Give a figure that stands alone a title."""
     with styled():
         drawn.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
         drawn.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
 
 
 def svg(drawn: Figure) -> bytes:
-    """The figure as an SVG file."""
+    """Return the figure as an SVG file."""
     buffer = io.BytesIO()
     with styled():
         drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -164,7 +164,7 @@ def svg(drawn: Figure) -> bytes:
 
 
 def png(drawn: Figure) -> bytes:
-    """The figure as a PNG file, two pixels for one."""
+    """Return the figure as a PNG file with twice the resolution."""
     buffer = io.BytesIO()
     with styled():
         drawn.savefig(buffer, format="png", dpi=2 * DPI)
@@ -172,7 +172,7 @@ def png(drawn: Figure) -> bytes:
 
 
 def inline(drawn: Figure, name: str, description: str) -> str:
-    """The figure as an element of a page: its colours and font are the page's, its ids its own."""
+    """Return the figure as an SVG element with the page's colours and font; its ids begin with `name`."""
     drawn.patch.set_visible(False)
     text = svg(drawn).decode()
     drawn.patch.set_visible(True)

@@ -74,6 +74,14 @@ class RunDirectory:
         """Versions, machine and command line of the run's start, and of each resumption under `resumed`."""
         return files.read_mapping(self._environment)
 
+    def threads(self) -> int | None:
+        """The number of threads that the run was last computed with, if its environment is known."""
+        if not self._environment.exists():
+            return None
+        started = self.read_environment()
+        threads = [started, *started.get("resumed", [])][-1].get("threads")
+        return threads if isinstance(threads, int) else None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Within it no other process works on this run."""

@@ -1,4 +1,4 @@
-"""Where each task token looks: test images, dark where the token does not look."""
+"""Attention of the task tokens over test images: dark where a token does not attend."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from PIL import Image
 from dytox.report import style
 from dytox.report.record import Record
 
-SIDE = 96  # images are kept at most so large, in pixels
-COARSE = 48  # smaller ones keep their pixels when they are enlarged
-TOKENS = 64  # of more tokens so many are shown, evenly
-DARKEST = 0.85  # opacity of the shade where nothing is looked at
+SIDE = 96  # largest side of an image, in pixels
+COARSE = 48  # smaller images are enlarged without smoothing
+TOKENS = 64  # at most this many tokens are shown, evenly spaced
+DARKEST = 0.85  # opacity of the shade where the attention is zero
 
 Map = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A test image, its class and what it was taken for, and the attention of every token."""
+class AttentionImage:
+    """A test image with its class, its predicted class and the attention of each token."""
 
     image: Image.Image
     name: str
     taken_for: str | None
     numbers: list[int]  # of the tokens, from 1
-    maps: Map  # (tokens, side, side), each with 1 where the token looks most
+    maps: Map  # (tokens, side, side), each with a maximum of 1
 
     @property
     def caption(self) -> str:
-        """The class, and the mistake where there was one."""
+        """The class, and the predicted class where it is another one."""
         wrong = self.taken_for not in (None, self.name)
         return f"{self.name}, taken for {self.taken_for}" if wrong else self.name
 
 
-def shown(record: Record) -> list[Shown]:
-    """The test images that the run kept; none where its method has no such attention."""
+def attention_images(record: Record) -> list[AttentionImage]:
+    """Return the test images that the run kept; an empty list where its method has no such attention."""
     found = record.evaluation
     attention, images = found.get("attention"), found.get("images")
     if attention is None or images is None or math.isqrt(attention.shape[-1]) ** 2 != attention.shape[-1]:
@@ -57,20 +57,20 @@ def shown(record: Record) -> list[Shown]:
         taken = [record.class_name(int(label)) for label in found["top_classes"][found["image_places"], 0]]
     names = [record.class_name(int(label)) for label in found["image_labels"]]
     return [
-        Shown(_small(Image.fromarray(picture)), name, wrong, [number + 1 for number in chosen], each)
+        AttentionImage(_small(Image.fromarray(picture)), name, wrong, [number + 1 for number in chosen], each)
         for picture, name, wrong, each in zip(pixels, names, taken, maps, strict=True)
     ]
 
 
 def shade(attention: Map) -> Image.Image:
-    """Black, the more opaque the less the token looks there: one pixel a patch."""
-    looked = np.clip(np.nan_to_num(attention), 0, 1) ** 0.7  # the eye tells dark greys apart badly
+    """Return a black image, more opaque where the attention is smaller: one pixel per patch."""
+    looked = np.clip(np.nan_to_num(attention), 0, 1) ** 0.7  # dark greys are hard to tell apart
     alpha = Image.fromarray((255 * DARKEST * (1 - looked)).astype(np.uint8))
     return Image.merge("LA", (Image.new("L", alpha.size), alpha))
 
 
-def strip(image: Shown, name: str) -> str:
-    """The image, and again under each token's shade with the token's number, wrapping like words."""
+def image_strip(image: AttentionImage, name: str) -> str:
+    """Return HTML of the image, and of the same image under each token's shade with the token's number."""
     coarse = ' style="image-rendering:pixelated"' if image.image.width < COARSE else ""
     whole = f'<image id="{name}" width="1" height="1"{coarse} href="{_data_uri(image.image)}"/>'
     cells = []
@@ -81,8 +81,8 @@ def strip(image: Shown, name: str) -> str:
     return f'<div><h3>{escape(image.caption)}</h3><div class="strip">{_SVG}{whole}</svg>{tokens}</div></div>'
 
 
-def picture(images: list[Shown]) -> Figure:
-    """A row for each image, a column for each token."""
+def attention_sheet(images: list[AttentionImage]) -> Figure:
+    """Draw a row for each image and a column for each token."""
     tokens, step = len(images[0].numbers), SIDE + 8
     sheet = Image.new("RGB", (step * (tokens + 1), step * len(images)), style.LIGHT["surface"])
     for row, image in enumerate(images):
@@ -102,7 +102,7 @@ def picture(images: list[Shown]) -> Figure:
     return drawn
 
 
-def _under(image: Shown, attention: Map | None) -> Image.Image:
+def _under(image: AttentionImage, attention: Map | None) -> Image.Image:
     size = (SIDE, SIDE)
     base = image.image.resize(size, Image.Resampling.NEAREST).convert("RGBA")
     if attention is not None:
