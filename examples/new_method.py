@@ -2,11 +2,7 @@
 
 from dytox import ContinualLearner
 from dytox.data import datasets
-from dytox.engine.memory import select_memory
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Training
-from dytox.losses import distillation
-from dytox.models.build import network
+from dytox.method import Action, Method, Training, distillation, network, select_memory
 
 
 class Balanced(Method):

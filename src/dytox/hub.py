@@ -20,13 +20,20 @@ MARK = "<!-- made by dytox push, and anew each time while this line is here -->"
 PATTERNS = ["config.json", "model-*.safetensors", "memory-*.safetensors", "history-*.json", CARD]
 
 
-def push(path: Path, repository: str, *, private: bool = True, with_memory: bool = False) -> str:
+def push(
+    path: Path,
+    repository: str,
+    *,
+    private: bool = True,
+    with_memory: bool = False,
+    method: str | None = None,
+) -> str:
     """Uploads a model, with its README.md or else a model card; gives its address.
 
     The memory holds images that were learned from, so it goes along only if asked to: without it others can
     predict, and not teach the model more.
     """
-    learner = ContinualLearner.load(path)
+    learner = ContinualLearner.load(path, method=method)
     named = model_directory.files_of(path)
     if not with_memory:
         named.pop("memory", None)
@@ -69,7 +76,7 @@ def _card(path: Path, learner: ContinualLearner, repository: str, with_memory: b
     return card(learner, repository, with_memory).encode() if MARK.encode() in own else own
 
 
-def pull(repository: str, path: Path) -> None:
+def pull(repository: str, path: Path, *, method: str | None = None) -> None:
     """Downloads a model into a new model directory, once all of it is here and sound."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file: pull into a new folder.")
@@ -80,7 +87,7 @@ def pull(repository: str, path: Path) -> None:
         folder = Path(temporary)
         with _explained(repository) as hub:
             hub.snapshot_download(repository, local_dir=temporary, allow_patterns=PATTERNS)
-        ContinualLearner.load(folder)
+        ContinualLearner.load(folder, method=method)
         files.make_folder(path)
         names = [
             *model_directory.files_of(folder).values(),

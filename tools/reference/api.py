@@ -20,12 +20,12 @@ API = {
     "Runs": ["recipes:compose", "experiments.train:train", "experiments.train:resume"],
     "Data": ["data.datasets:load", "data.datasets:from_arrays", "data.samples:Samples"],
     "A method of your own": [
-        *("engine.method:Method", "engine.phase:Action", "engine.phase:Training", "engine.lesson:Lesson"),
+        *("method:Method", "method:Preset", "method:Action", "method:Training", "method:Lesson"),
         *(
-            "engine.rehearsal:select_memory",
-            "losses:Term",
-            "models.base:ContinualModel",
-            "models.build:network",
+            "method:select_memory",
+            "method:Term",
+            "method:ContinualModel",
+            "method:network",
         ),
     ],
     "Losses": ["losses:classification", "losses:distillation"],

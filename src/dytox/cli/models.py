@@ -135,6 +135,7 @@ def push(
             "--with-memory", help="Also the images that it keeps, to learn on from.", rich_help_panel=SHARED
         ),
     ] = False,
+    method: TrustedMethodOption = None,
 ) -> None:
     """Upload a model to Hugging Face, with a model card; by default without the images it keeps.
 
@@ -142,12 +143,14 @@ def push(
     """
     from dytox.hub import push as upload
 
-    say(console(), upload(model, repository, private=not public, with_memory=with_memory))
+    address = upload(model, repository, private=not public, with_memory=with_memory, method=method)
+    say(console(), address)
 
 
 def pull(
     repository: Annotated[str, typer.Argument(help="As in somebody/flowers.", metavar="REPOSITORY")],
     model: Annotated[Path, typer.Argument(help="A folder that is new.", metavar="MODEL")],
+    method: TrustedMethodOption = None,
 ) -> None:
     """Download a model from Hugging Face.
 
@@ -155,5 +158,5 @@ def pull(
     """
     from dytox.hub import pull as download
 
-    download(repository, model)
+    download(repository, model, method=method)
     say(console(), f"{model} is here: `dytox info {model}` shows what it knows.")
