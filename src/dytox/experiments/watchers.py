@@ -54,11 +54,12 @@ class PageWriter(Watcher):
         if self.run is None:
             return
         try:
-            from dytox.report import pictures, record, run_page  # matplotlib is slow to import
+            from dytox.report.record import read_record  # matplotlib is slow to import
+            from dytox.report.run_page import save_plots, write_run_page
 
-            found = record.read(self.run.path)
-            run_page.write(found, self.run.path / "report.html", running=running)
+            found = read_record(self.run.path)
+            write_run_page(found, self.run.path / "report.html", running=running)
             if found.finished and not running:
-                pictures.save(found, self.run.path / "plots")
+                save_plots(found, self.run.path / "plots")
         except Exception as error:
             self.notice(f"The page was not written ({error}): `dytox report {self.run.path}` tries it again.")

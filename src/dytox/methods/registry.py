@@ -29,7 +29,7 @@ BUILT_IN = {
 
 
 def places() -> dict[str, str]:
-    """The methods known by name, each with its `module:Class`; an entry point hides none of the package."""
+    """The methods known by name, each with its `module:Class`; the package's own come first."""
     import importlib.metadata  # slow to import
 
     points = importlib.metadata.entry_points(group="dytox.methods")
