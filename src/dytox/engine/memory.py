@@ -14,7 +14,7 @@ from dytox.memory.selection import selected
 
 
 def most_wanted(lesson: Lesson, share: int, quota: int) -> Samples:
-    """The images that a share of the memory wants most, of all that the lesson has."""
+    """At most `quota` images of each class of the lesson, selected for a share of the memory."""
     candidates = lesson.new
     if lesson.known is not None:
         candidates = Samples.concatenate([lesson.new, lesson.known, lesson.known_exemplars(share)])
@@ -22,11 +22,11 @@ def most_wanted(lesson: Lesson, share: int, quota: int) -> Samples:
 
 
 def select_memory(lesson: Lesson, choose: Callable[[Lesson, int, int], Samples] = most_wanted) -> None:
-    """Old classes keep the first of theirs; each new class gets the images that the selection wants most.
+    """Action: select the exemplars of new classes, and reduce those of old classes to the new quota.
 
-    An old class of which the lesson has more images is selected again, from these and its exemplars.
-    One set by default, by features without augmentation. With shares, each share selects by features of
-    images augmented its own way.
+    An old class of which the lesson has new images is selected again, from these and its exemplars. By
+    default there is one set, selected by features without augmentation; with several shares, each selects by
+    features of images that are augmented in its own way.
     """
     config, task = lesson.config.memory, lesson.task
     if not config.size:
@@ -39,14 +39,14 @@ def select_memory(lesson: Lesson, choose: Callable[[Lesson, int, int], Samples] 
 
 
 def select(lesson: Lesson, candidates: Samples, share: int, quota: int) -> Samples:
-    """The images of each class that a share of the memory wants most, best first."""
+    """At most `quota` of the candidates of each class, by the selection of the config, best first."""
     config = lesson.config.memory
     found = features(lesson, candidates, None if config.shares == 1 else share)
     refuse_no_numbers(found, lesson.task.index)
     source = lesson.generator(f"select {share}")
     order, counts = candidates.labels.argsort(stable=True), candidates.labels.unique(return_counts=True)[1]
-    places = order.split(counts.tolist())  # of each class
+    places = order.split(counts.tolist())  # of the candidates of each class
     best = selected(config.selection, [found[each] for each in places], quota, source)
     chosen = torch.cat([each[wanted] for each, wanted in zip(places, best, strict=True)])
-    wanted = lesson.world.from_main(chosen)  # one selection, whatever the processes' rounding
+    wanted = lesson.world.from_main(chosen)  # processes may round differently, and the selection must be one
     return candidates.take(wanted)

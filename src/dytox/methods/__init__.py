@@ -1,1 +1,1 @@
-"""One file a method."""
+"""One file for each method; `registry` finds them, and what several share has files of its own."""

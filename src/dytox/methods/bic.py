@@ -41,7 +41,7 @@ from dytox.methods.validation import learned, rehearsed, reserved, select_apart,
 
 
 class BiCOptions(Section):
-    """Of the distillation, and of stage 2."""
+    """Options of the distillation and of stage 2."""
 
     temperature: float = Field(2.0, gt=0)  # of the distillation
     shift_decay: float = Field(0.1, ge=0)  # of β, in stage 2
@@ -55,7 +55,7 @@ class BiCOptions(Section):
 
 
 class BiC(Method):
-    """Distillation; then two numbers, learned on held-out images, take the bias from the new logits."""
+    """Distillation; then two numbers, trained on held-out images, correct the bias of the new logits."""
 
     name: ClassVar[str] = "bic"
     summary: ClassVar[str] = (
@@ -108,14 +108,14 @@ class BiC(Method):
         ]
 
     def refresh(self, task: Task) -> Sequence[Phase]:
-        """Learned again are the exemplars that are not for validation."""
+        """Train again on the exemplars that are not for validation."""
         return [
             Action("memory", select_apart),
             Training("refresh", rehearsed, self.rehearses, self.config.finetuning),
         ]
 
     def learns(self) -> Iterator[nn.Module]:
-        """Stage 1: all but the correction, which is none yet."""
+        """Stage 1: all but the correction, which is the identity then."""
         yield self.model.encoder
         yield self.model.head.tasks
 
@@ -124,7 +124,6 @@ class BiC(Method):
         yield from (self.model.head.alpha, self.model.head.beta)
 
     def rehearses(self) -> Iterator[nn.Module]:
-        """As in stage 1."""
         return self.learns()
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:

@@ -42,13 +42,13 @@ from dytox.models.extractors import ExtractorNet
 class DerOptions(Section):
     """The classifier's temperature, and the masks."""
 
-    temperature: float = Field(5.0, gt=0)  # of the logits, when the classifier alone learns and later
+    temperature: float = Field(5.0, gt=0)  # of the logits, from the training of the classifier alone on
     sparsity: float = Field(0.0, ge=0)  # λ_s, the weight of the sparsity loss; 0: no masks, no pruning
     steepness: float = Field(400.0, gt=1)  # s_max, that of the masks at the end of an epoch
 
 
 class Der(ExtractorMethod):
-    """Keeps every task's extractor and adds one; the classifier on all of them is learned again, balanced."""
+    """Adds an extractor for every task; the classifier on all of them is trained again on a balanced set."""
 
     name: ClassVar[str] = "der"
     summary: ClassVar[str] = "an extractor a task, all kept; the classifier learned anew on a balanced set"
@@ -56,11 +56,11 @@ class Der(ExtractorMethod):
     options: DerOptions
 
     def build(self) -> ExtractorNet:
-        """One extractor, to which each task adds another; with masks, if they shall be sparse."""
+        """One extractor, to which each task adds another; with masks if sparsity is asked for."""
         return extractor_network(self.config, masked=self.options.sparsity > 0)
 
     def phases(self, task: Task) -> Sequence[Phase]:
-        """Train the new extractor; prune it; learn the classifier anew; select the memory."""
+        """Train the new extractor; prune it; train a new classifier; select the memory."""
         return [
             Action("expand", self.expand),
             Training("train", "new+memory", self.model.newest, self.config.training),
@@ -90,12 +90,12 @@ class Der(ExtractorMethod):
             mask.compensate()
 
     def after_update(self, moment: Moment) -> None:
-        """No channel gets out of reach."""
+        """Clamp the masks, so that every channel can still be opened or closed."""
         for mask in pruning.masks(self.model.last):
             mask.clamp()
 
     def tidy(self, lesson: Lesson) -> None:
-        """Action: what served training goes, and the channels that the masks close."""
+        """Action: remove the auxiliary head, and the channels that the masks close."""
         self.model.drop_divergence_head()
         if self.options.sparsity:
             pruning.prune_masked(self.model.last)

@@ -38,7 +38,7 @@ from dytox.models.dytox import DyTox
 
 
 class DyToxOptions(Section):
-    """The paper's components, each of which the ablation can leave out."""
+    """The components of the paper, each of which can be left out, as in its ablation."""
 
     distillation: bool = True  # by the model as it was before the task
     temperature: float = Field(1.0, gt=0)  # of the distillation
@@ -66,7 +66,7 @@ class DyToxMethod(Method):
     model: DyTox
 
     def build(self) -> DyTox:
-        """The transformer with the components that the options leave in."""
+        """The transformer, with the components that the options ask for."""
         return token_network(
             self.config,
             token_expansion=self.options.token_expansion,
@@ -99,7 +99,6 @@ class DyToxMethod(Method):
         yield self.model.heads
 
     def rehearses(self) -> Iterator[nn.Module | nn.Parameter]:
-        """As in finetuning."""
         return self.learns_in_finetuning()
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
@@ -114,13 +113,13 @@ class DyToxMethod(Method):
         return terms
 
     def tidy(self, lesson: Lesson) -> None:
-        """Action: teacher and divergence head serve training alone."""
+        """Action: remove the teacher and the divergence head, which only training needs."""
         self.drop_teacher(lesson)
         self.model.drop_divergence_head()
 
     @torch.no_grad()
     def introspect(self, images: Tensor) -> dict[str, Tensor]:
-        """The distances between task tokens, and where each looks in these images."""
+        """The distances between task tokens, and their attention in these images."""
         tokens, attention = self.model.tokens(), self.model.attention(images)
         distances = {"token_distances": torch.cdist(tokens, tokens)}
         return distances if attention is None else {**distances, "attention": attention}

@@ -41,10 +41,10 @@ from dytox.method import (
 
 
 class E2EOptions(Section):
-    """Of the distillation, and of the noise in the gradients."""
+    """Options of the distillation and of the gradient noise."""
 
     temperature: float = Field(2.0, gt=0)  # of the distillation
-    noise: float = Field(0.3, ge=0)  # its deviation in the sum over a batch, in the first epoch
+    noise: float = Field(0.3, ge=0)  # standard deviation in the sum over a batch, in the first epoch
     noise_decay: float = Field(0.55, ge=0)  # divided by (1 + epoch) to this power
 
 
@@ -70,7 +70,7 @@ class E2E(Method):
     model: PooledNet[LinearHead]
 
     def build(self) -> PooledNet[LinearHead]:
-        """A block of rows a task is a head a task."""
+        """A linear head: each task's block of rows is its own head."""
         return pooled(self.config, LinearHead)
 
     def phases(self, task: Task) -> Sequence[Phase]:
@@ -91,14 +91,14 @@ class E2E(Method):
         ]
 
     def balance(self, lesson: Lesson) -> None:
-        """Action: as many images of each new class as of an old one; for a while above the memory's size."""
+        """Action: add as many images of each new class as of an old one, beyond the memory's size for now."""
         config = self.config.memory
         quota = exemplars_per_share(config, lesson.task.old)
         for share in range(config.shares):
             lesson.memory = lesson.memory.extended(select(lesson, lesson.new, share, quota), share)
 
     def select_anew(self, lesson: Lesson) -> None:
-        """Action: new classes are selected again, by the network as it is now."""
+        """Action: select the exemplars of new classes again, by the finetuned network."""
         lesson.memory = lesson.memory.without(range(lesson.task.old, lesson.task.seen))
         select_memory(lesson)
 
@@ -118,7 +118,7 @@ class E2E(Method):
 
     @torch.no_grad()
     def after_backward(self, moment: Moment) -> None:
-        """Gaussian noise, as added to the gradient's sum over the batch, of which this is the mean."""
+        """Add Gaussian noise; its deviation is that of the sum over the batch, and gradients are means."""
         deviation = self.options.noise / (1 + moment.position.epoch) ** self.options.noise_decay
         source = moment.generator("noise")
         for weight in self.parameters():

@@ -1,4 +1,4 @@
-"""What methods share that keep every task's extractor and add one: DER and its kin."""
+"""The base of methods that add an extractor for every task and keep the old ones, such as DER."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def balanced_subset(lesson: Lesson) -> Samples:
 
 
 class ExtractorMethod(Method):
-    """A method on an `ExtractorNet`; a subclass says how the newest extractor learns."""
+    """A method on an `ExtractorNet`; a subclass defines how the newest extractor is trained."""
 
     preset: ClassVar[Preset] = Preset(
         base="resnet",
@@ -48,16 +48,16 @@ class ExtractorMethod(Method):
         return extractor_network(self.config)
 
     def before_epoch(self, moment: Moment) -> None:
-        """After the warm-up of a task's training the classifiers start once more."""
+        """Initialise the classifiers again after the warm-up of a task's training."""
         warmup = self.config.training.schedule.warmup_epochs
         if moment.phase == "train" and 0 < moment.position.epoch == warmup:
             with moment.seeded("heads"):
                 self.model.reset_heads()
 
     def classifier_anew(self, task: Task, temperature: float) -> Sequence[Phase]:
-        """After the first task: the classifier alone, from its start, on as many images of every class.
+        """Phases after the first task: train only the classifier, newly initialised, on a balanced subset.
 
-        Its logits are divided by the temperature, then and later.
+        Its logits are divided by the temperature from then on.
         """
         if task.index == 0 or not self.config.memory.size:
             return []
@@ -70,5 +70,5 @@ class ExtractorMethod(Method):
         return [Action("reset", reset), train]
 
     def rehearses(self) -> Iterator[nn.Module]:
-        """The classifier, on features that stay."""
+        """The classifier alone."""
         yield self.model.head

@@ -23,7 +23,7 @@ class Finetune(Method):
     uses_memory: ClassVar[bool] = False
 
     def build(self) -> ContinualModel:
-        """The network that the config names, with one growing head."""
+        """The network that the config describes, with one growing head."""
         return network(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:

@@ -41,7 +41,7 @@ from dytox.method import (
 
 
 class ICaRL(Method):
-    """Old classes learn what the old network says; an image belongs to the class whose mean is nearest."""
+    """Distils the sigmoids of old classes; an image belongs to the class whose mean is nearest."""
 
     name: ClassVar[str] = "icarl"
     summary: ClassVar[str] = "sigmoid distillation of the old classes, nearest mean of exemplars"
@@ -61,7 +61,7 @@ class ICaRL(Method):
         return pooled(self.config, LinearHead, ClassMeans)
 
     def phases(self, task: Task) -> Sequence[Phase]:
-        """Train on new images and memory; select the memory; measure the means anew."""
+        """Train on new images and memory; select the memory; compute the means."""
         return [
             *self.growing(task),
             Training("train", "new+memory", self.learns, self.config.training),
@@ -71,11 +71,11 @@ class ICaRL(Method):
         ]
 
     def refresh(self, task: Task) -> Sequence[Phase]:
-        """As ever; the means move with the weights."""
+        """As usual; then compute the means again, since the weights have changed."""
         return [*super().refresh(task), Action("means", self.measure)]
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
-        """One BCE: new classes as labelled, old ones as the teacher's sigmoids say, whatever the label."""
+        """One BCE: new classes as labelled, old ones by the teacher's sigmoids, whatever the label."""
         seen, old = self.model.classes, self.model.old
         targets = batch.targets(seen, smoothing=self.config.loss.label_smoothing)
         if self.teacher is not None:
@@ -83,16 +83,16 @@ class ICaRL(Method):
         return {"clf": classification(output.logits, targets, "sigmoid")}
 
     def measure(self, lesson: Lesson) -> None:
-        """Action: the mean of each class, of its exemplars alone, by the network as it is now."""
+        """Action: compute the mean of each class from its exemplars, with the current network."""
         flips = self.config.augment.flip > 0
         self.means.place(prototypes(lesson, lesson.memory.samples, mirrored=flips))
 
     def predict(self, output: Output) -> Tensor:
-        """exp(-‖f - mean‖²), made to sum to one: the highest is the nearest."""
+        """exp(-‖f - mean‖²), normalised to sum to 1: the nearest class has the highest score."""
         return self.means(self.features(output)).softmax(dim=1)
 
     @property
     def means(self) -> ClassMeans:
-        """The model's."""
+        """The class means of the model."""
         assert self.model.means is not None
         return self.model.means

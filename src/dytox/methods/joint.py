@@ -17,7 +17,7 @@ from dytox.method import Action, ContinualModel, Lesson, Method, Phase, Task, Tr
 
 
 class Joint(Method):
-    """Not continual: what could be reached if no image ever had to go."""
+    """Not continual: what can be reached if all images are kept."""
 
     name: ClassVar[str] = "joint"
     summary: ClassVar[str] = "upper bound: all images of all classes so far, anew at each step"
@@ -26,18 +26,18 @@ class Joint(Method):
     needs_all_images: ClassVar[bool] = True
 
     def build(self) -> ContinualModel:
-        """The network that the config names, with one growing head."""
+        """The network that the config describes, with one growing head."""
         return network(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:
-        """Start anew, train everything on everything."""
+        """Start from new weights and train everything on all images."""
         return [
             Action("restart", self.restart),
             Training("train", "all", self.learns, self.config.training),
         ]
 
     def restart(self, lesson: Lesson) -> None:
-        """Action: a new model for all classes seen."""
+        """Action: replace the model by a new one for all classes seen."""
         device, dtype = self.device, self.dtype
         with lesson.seeded("restart"):
             model = self.build()

@@ -48,12 +48,12 @@ from dytox.models.linear_heads import centres
 
 
 class PodNetOptions(Section):
-    """The head, the weights of the distillation, and the limit of gradients."""
+    """Options of the head, the distillation and the gradients."""
 
-    proxies: int = Field(10, gt=0)  # of a class
-    spatial: float = Field(3.0, ge=0)  # λ_c
-    flat: float = Field(1.0, ge=0)  # λ_f
-    clamp: float = Field(5.0, gt=0)  # of every value of a gradient
+    proxies: int = Field(10, gt=0)  # for each class
+    spatial: float = Field(3.0, ge=0)  # λ_c, the weight of POD-spatial
+    flat: float = Field(1.0, ge=0)  # λ_f, the weight of POD-flat
+    clamp: float = Field(5.0, gt=0)  # limit of every value of a gradient
 
 
 class PodNet(Method):
@@ -134,5 +134,5 @@ class PodNet(Method):
         return terms
 
     def after_backward(self, moment: Moment) -> None:
-        """No value of a gradient beyond ±5."""
+        """Clamp every value of a gradient."""
         nn.utils.clip_grad_value_(self.parameters(), self.options.clamp)

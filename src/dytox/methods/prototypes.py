@@ -1,4 +1,4 @@
-"""One feature vector for a class."""
+"""Class prototypes: one feature vector for each class."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dytox.engine.lesson import Lesson
 
 
 def prototypes(lesson: Lesson, samples: Samples, *, mirrored: bool = False) -> Tensor:
-    """The mean of the normalised features of each class of these images, normalised: (classes, dim), CPU.
+    """The normalised mean of the normalised features of each class: (classes, dim), on the CPU.
 
-    With `mirrored`, each image counts again from left to right.
+    With `mirrored`, each image counts twice: as it is and flipped horizontally.
     """
     views = (False, True) if mirrored else (False,)
     found = normalize(torch.cat([features(lesson, samples, mirrored=view) for view in views]).double())

@@ -20,7 +20,7 @@ class Replay(Method):
     summary: ClassVar[str] = "finetune with a memory, and nothing else"
 
     def build(self) -> ContinualModel:
-        """The network that the config names, with one growing head."""
+        """The network that the config describes, with one growing head."""
         return network(self.config)
 
     def phases(self, task: Task) -> Sequence[Phase]:

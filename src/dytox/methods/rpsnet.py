@@ -37,12 +37,12 @@ from dytox.models.paths import PathNet
 
 
 class RpsNetOptions(Section):
-    """The paths, and the distillation."""
+    """Options of the paths and of the distillation."""
 
     modules: int = Field(8, gt=0)  # M, places for modules in a level; more paths than these add more
-    tasks_per_path: int = Field(2, gt=0)  # J, after so many tasks a new path is drawn
+    tasks_per_path: int = Field(2, gt=0)  # J, the number of tasks that share a path
     temperature: float = Field(2.0, gt=0)  # of the distillation
-    rigidity: float = Field(2.5, gt=0)  # of the distillation's weight, which grows by it with every task
+    rigidity: float = Field(2.5, gt=0)  # what the weight of the distillation grows by with every task
 
 
 class RpsNet(Method):
@@ -89,7 +89,7 @@ class RpsNet(Method):
         ]
 
     def rehearses(self) -> Iterable[nn.Module]:
-        """What a task teaches: earlier paths stay."""
+        """The parts that a task trains: earlier paths stay frozen."""
         return self.model.newest()
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:
@@ -98,14 +98,14 @@ class RpsNet(Method):
         if self.teacher is not None:
             new = batch.targets(output.logits.shape[1])[:, self.teacher.classes :]
             wanted = torch.cat([self.teach(batch).logits, new], dim=1)
-            later = self.model.tasks - 3  # than the third
+            later = self.model.tasks - 3  # tasks after the third
             phi = self.options.rigidity * later if later > 0 else 1.0
             terms["kd"] = distillation_of_all(output.logits, wanted, self.options.temperature).weighted(phi)
         return terms
 
 
 def distillation_of_all(logits: Tensor, wanted: Tensor, temperature: float) -> Term:
-    """L_kd = Σ max(0, p log(p / q)) an image, over all classes: p of the wanted logits, q of the student's.
+    """L_kd = Σ max(0, p log(p / q)) over all classes: p of the wanted logits, q of the student's.
 
     Wanted are the teacher's old logits with the one-hot vector of the new classes behind them.
     """

@@ -36,15 +36,15 @@ from dytox.models import pruning
 
 
 class SimpleDerOptions(Section):
-    """The temperatures, and how long a pruned extractor learns on."""
+    """Options of the temperatures and of the training after pruning."""
 
-    temperature: float = Field(5.0, gt=0)  # of the logits, when the classifier alone learns and later
+    temperature: float = Field(5.0, gt=0)  # of the logits, from the training of the classifier alone on
     distillation: float = Field(2.0, gt=0)  # the temperature of the distillation
-    recovery_epochs: int = Field(10, ge=0)  # after pruning
+    recovery_epochs: int = Field(10, ge=0)  # of training after pruning
 
 
 class SimpleDer(ExtractorMethod):
-    """Keeps every task's extractor, each pruned by a rule without a number, and distils the old logits."""
+    """Keeps every task's extractor, pruned by a rule without hyperparameters, and distils old logits."""
 
     name: ClassVar[str] = "simple_der"
     works_on: ClassVar[str] = "residual"
@@ -74,7 +74,7 @@ class SimpleDer(ExtractorMethod):
         ]
 
     def recovery(self) -> PhaseConfig:
-        """As the training ends, for a few epochs more."""
+        """The config of the training after pruning: the last learning rate of the training, held constant."""
         training = self.config.training
         last = {"lr": learning_rate(training, max(0, training.epochs - 1)), "lr_reference_batch": None}
         schedule = ScheduleConfig(name="constant")
@@ -94,10 +94,10 @@ class SimpleDer(ExtractorMethod):
         return terms
 
     def prune(self, lesson: Lesson) -> None:
-        """Action: the weak filters of the newest extractor go."""
+        """Action: remove the weak filters of the newest extractor."""
         pruning.prune_weak(self.model.last)
 
     def tidy(self, lesson: Lesson) -> None:
-        """Action: teacher and second classifier have served."""
+        """Action: remove the teacher and the auxiliary head."""
         self.drop_teacher(lesson)
         self.model.drop_divergence_head()

@@ -42,15 +42,15 @@ from dytox.method import (
 
 
 class UCIROptions(Section):
-    """The three parts of its loss."""
+    """Options of the three terms of its loss."""
 
     distillation: float = Field(5.0, ge=0)  # λ_base, times √(old / new classes)
     margin: float = Field(0.5, ge=0)  # of the ranking
-    hardest: int = Field(2, gt=0)  # so many new classes are held off from each old image
+    hardest: int = Field(2, gt=0)  # number of new classes that each old image is ranked against
 
 
 class UCIR(Method):
-    """Cosines instead of products, features that keep their direction, and a margin for old images."""
+    """A cosine head, distillation of the direction of features, and margin ranking of old images."""
 
     name: ClassVar[str] = "ucir"
     summary: ClassVar[str] = "cosine head, distillation of the features' direction, margin ranking"
@@ -76,13 +76,13 @@ class UCIR(Method):
 
     @torch.no_grad()
     def imprint(self, lesson: Lesson) -> None:
-        """Action: a new row is the mean direction of its class, as long as old rows are on average."""
+        """Action: set a new row to the mean direction of its class, with the mean length of old rows."""
         length = self.model.rows()[: self.model.old].norm(dim=1).mean()
         new = self.model.head.linears()[-1].weight
         new.copy_(prototypes(lesson, lesson.new).to(new) * length)
 
     def learns(self) -> Iterable[nn.Module | nn.Parameter]:
-        """All but the old rows: neither the loss nor the decay of weights moves them."""
+        """All but the old rows, which neither the loss nor weight decay changes."""
         return self.model.newest()
 
     def losses(self, batch: Batch, output: Output) -> dict[str, Term]:

@@ -1,4 +1,4 @@
-"""A validation set from memory and new images alike, from which nothing is ever learned.
+"""A validation set of exemplars and new images that are never trained on (BiC).
 
 Of the exemplars of a class about every tenth, in the order in which they were wanted, is for validation:
 those at the places 1, 11, 21 …, so that a memory that shrinks keeps its share. As many images of each new
@@ -17,31 +17,31 @@ EACH = 10
 
 
 def reserved(count: int) -> int:
-    """How many of so many exemplars of a class are for validation: none of one, else at least one."""
+    """How many of `count` exemplars of a class are for validation: none of one, else at least one."""
     return (count + EACH - 2) // EACH
 
 
 def learned(lesson: Lesson) -> Samples:
-    """New images and memory without what is for validation."""
+    """The new images and the memory, without the validation set."""
     known = [] if lesson.known is None else [lesson.known]
     return Samples.concatenate([_new(lesson, held=False), *known, _learned_memory(lesson)])
 
 
 def validation(lesson: Lesson) -> Samples:
-    """What is for validation: as many images of each new class as of an old one; none without both."""
-    first = lesson.memory.shares == 0  # of several shares one, or there would be more of the old
+    """The validation set: as many images of each new class as of an old one; empty if either is missing."""
+    first = lesson.memory.shares == 0  # only one of several shares, or old classes would have more images
     new, old = _new(lesson, held=True), lesson.memory.samples.take(_for_validation(lesson) & first)
     both = Samples.concatenate([new, old])
     return both if len(new) and len(old) else both.take(torch.zeros(0, dtype=torch.int64))
 
 
 def rehearsed(lesson: Lesson) -> Samples:
-    """The memory alone, without what is for validation; every class as often as the largest."""
+    """The memory without the validation set, every class repeated to the size of the largest."""
     return _learned_memory(lesson).balanced()
 
 
 def select_apart(lesson: Lesson) -> None:
-    """Action: the memory as ever, but its places for validation go to images that were held out."""
+    """Action: select the memory, with held-out images at its places for validation."""
     select_memory(lesson, _most_wanted_apart)
 
 
@@ -50,12 +50,12 @@ def _learned_memory(lesson: Lesson) -> Samples:
 
 
 def _for_validation(lesson: Lesson) -> Tensor:
-    """Which exemplars are."""
+    """A mask of the exemplars that are for validation."""
     return lesson.memory.ranks() % EACH == 1
 
 
 def _new(lesson: Lesson, *, held: bool) -> Samples:
-    """The new images that are held out, or all others: the same in every phase of the task."""
+    """The new images that are held out, or all others; equal in every phase of the task."""
     task, new = lesson.task, lesson.new
     quota = exemplars_per_share(lesson.config.memory, task.old or task.seen)
     chosen = torch.zeros(len(new), dtype=torch.bool)
@@ -68,7 +68,7 @@ def _new(lesson: Lesson, *, held: bool) -> Samples:
 
 
 def _most_wanted_apart(lesson: Lesson, share: int, quota: int) -> Samples:
-    """Each class in the order of `select`, held-out images at the places for validation."""
+    """The images of each class in the order of `select`, with held-out ones at the places for validation."""
     known = [] if lesson.known is None else [lesson.known]
     pools = {False: [_new(lesson, held=False), *known], True: [_new(lesson, held=True)]}
     kept = lesson.memory
@@ -88,7 +88,7 @@ def _most_wanted_apart(lesson: Lesson, share: int, quota: int) -> Samples:
 
 
 def _interleaved(learned: list[int], held: list[int], quota: int) -> list[int]:
-    """At most `quota`; it ends where an image that was learned would take a place for validation."""
+    """Merge the two lists to at most `quota` places; end where a place for validation cannot be filled."""
     sources, order = {False: iter(learned), True: iter(held)}, list[int]()
     while len(order) < quota:
         place = next(sources[len(order) % EACH == 1], None)

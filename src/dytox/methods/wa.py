@@ -38,13 +38,13 @@ from dytox.method import (
 
 
 class WAOptions(Section):
-    """Of the distillation."""
+    """Options of the distillation."""
 
     temperature: float = Field(2.0, gt=0)  # of the distillation
 
 
 class WA(Method):
-    """Distillation, then the rows of new classes are brought to the length of the old ones'."""
+    """Distillation; then the rows of new classes are scaled to the mean length of the old ones."""
 
     name: ClassVar[str] = "wa"
     summary: ClassVar[str] = "distillation, then new rows of the head are scaled to the length of old ones"
@@ -78,13 +78,13 @@ class WA(Method):
 
     @torch.no_grad()
     def after_update(self, moment: Moment) -> None:
-        """Features are not negative, and neither shall weights be: then a norm says how large logits get."""
+        """Keep weights non-negative, as features are: then the norm of a row bounds its logits."""
         for rows in self.model.head.linears():
             rows.weight.clamp_(min=0.0)
 
     @torch.no_grad()
     def align(self, lesson: Lesson) -> None:
-        """Action: the new rows times γ = mean ‖w_old‖ / mean ‖w_new‖, one number for all of them."""
+        """Action: multiply all new rows by γ = mean ‖w_old‖ / mean ‖w_new‖."""
         new = self.model.head.linears()[-1].weight
         length = new.norm(dim=1).mean().clamp_min(1e-12)
         new.mul_(self.model.rows()[: self.model.old].norm(dim=1).mean() / length)
