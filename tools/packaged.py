@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 IN_WHEEL = (
     *("dytox/py.typed", "dytox/data/digits.npz", "dytox/data/digits.LICENSE.md", "dytox/report/page.css"),
     *("dytox/facts/class_orders.json", "dytox/facts/paper_results.json"),
-    *("dytox/recipes/scenarios/digits.yaml", "dytox/recipes/methods/dytox.yaml", "dytox/runs/files.py"),
+    *("dytox/recipes/scenarios/digits.yaml", "dytox/recipes/methods/dytox-plus.yaml", "dytox/runs/files.py"),
     *("/licenses/LICENSE", "/licenses/src/dytox/data/digits.LICENSE.md", "/entry_points.txt"),
 )
 IN_SDIST = (

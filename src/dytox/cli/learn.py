@@ -39,7 +39,7 @@ MethodOption = Annotated[
         "--method",
         "-m",
         metavar="METHOD",
-        help="By default dytox.",
+        help="Of the new model, by default dytox; a custom one (module:Class) is named each time.",
         autocompletion=method_names,
         rich_help_panel=NEW,
     ),
