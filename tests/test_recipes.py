@@ -382,7 +382,7 @@ def test_an_unknown_recipe_gets_a_hint(name: str, words: str) -> None:
         ("zzz", f"Unknown method 'zzz': there is {', '.join(sorted(registry.BUILT_IN))}."),
         ("nowhere:Thing", "Method 'nowhere:Thing' cannot be loaded from nowhere:Thing"),
         ("dytox.config:Nothing", "cannot be loaded"),
-        ("dytox.config:Config", "is not a dytox.engine.method.Method"),
+        ("dytox.config:Config", "is not a subclass of dytox.method.Method"),
     ],
 )
 def test_an_unknown_method_gets_a_hint(name: str, words: str) -> None:

@@ -76,9 +76,9 @@ def test_methods_are_listed_with_what_they_cannot_do(dytox: Program) -> None:
     assert "cannot learn once the images of earlier tasks are gone" in lines["joint"]
     assert "cannot learn once the images of earlier tasks are gone" in lines["joint-resnet"]
     assert "cannot keep a memory" in lines["finetune"]
-    assert "on a ResNet alone" in lines["wa"]
-    assert "on a transformer alone" in lines["dytox"]
-    assert "alone" not in lines["replay"]
+    assert "on a residual encoder alone" in lines["rpsnet"]
+    assert "on a convolutional encoder alone" in lines["podnet"]
+    assert "alone" not in lines["replay"] + lines["dytox"]
     assert "cannot" not in lines["dytox"]
     assert "a token and a classifier a task" in lines["dytox"]
     assert lines["dytox-plus-plus"].startswith("dytox-plus-plus or dytox++ ")

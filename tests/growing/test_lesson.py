@@ -379,8 +379,11 @@ def test_what_is_no_section_is_refused(photos: Photos) -> None:
 def test_what_may_change_later_and_what_not(photos: Photos, grow: Grow, model: Path) -> None:
     grow(photos("one", 0, 2))
     more = photos("two", 2, 3)
-    with pytest.raises(UserError, match="recipe, method and encoder are for a new one"):
+    with pytest.raises(UserError, match="recipe and encoder are for a new one"):
         make(model, more, recipe="digits")
+    with pytest.raises(UserError, match="is a model of dytox: its method cannot change"):
+        make(model, more, method="replay")
+    make(model, more, method="dytox")
     with pytest.raises(UserError, match="The section model of a model's config cannot change"):
         make(model, more, overrides=["model.dim=24"])
     with pytest.raises(UserError, match="The share to hold out must be"):

@@ -52,7 +52,7 @@ def test_a_method_of_somebody_else(elsewhere, tiny, made):
         ("dytoks", "Unknown method 'dytoks': did you mean 'dytox'"),
         ("elsewhere:Yours", "'elsewhere:Yours' cannot be loaded"),
         ("nowhere:Mine", "cannot be loaded from nowhere:Mine"),
-        ("elsewhere:helper", "is not a dytox.engine.method.Method"),
+        ("elsewhere:helper", "is not a subclass of dytox.method.Method"),
     ],
 )
 def test_what_cannot_be_found_is_named(elsewhere, name, message):

@@ -46,7 +46,7 @@ def find(name: str) -> type[Method]:
         raise unknown("method", name, places())
     method = importing.load(place, f"Method {name!r}")
     if not (isinstance(method, type) and issubclass(method, Method)):
-        raise UserError(f"Method {name!r}: {place} is not a dytox.engine.method.Method.")
+        raise UserError(f"Method {name!r}: {place} is not a subclass of dytox.method.Method.")
     return method
 
 
