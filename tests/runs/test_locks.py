@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -30,11 +29,11 @@ def test_a_second_owner_is_refused_and_told_of_the_first(run: RunDirectory) -> N
 
 
 HOLDER = """
-import fcntl, json, os, sys, time
-file = open(sys.argv[1], "w")
-fcntl.flock(file, fcntl.LOCK_EX)
-json.dump({"pid": os.getpid(), "host": "elsewhere"}, file)
-file.flush()
+import os, sys, time
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+open(sys.argv[1], "w").write(f"{os.getpid()}\\nelsewhere\\n")
 print("held", flush=True)
 time.sleep(60)
 """
@@ -53,7 +52,7 @@ def test_a_dead_owner_holds_nothing(run: RunDirectory) -> None:
         holder.kill()
         holder.communicate()
     with run.locked():
-        assert json.loads(lock.read_text())["pid"] == os.getpid()
+        assert lock.read_text().split("\n")[0] == str(os.getpid())
 
 
 def test_an_owner_that_has_not_said_its_name(run: RunDirectory) -> None:
