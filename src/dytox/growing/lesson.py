@@ -46,11 +46,14 @@ def learn(plan: Plan, observer: Observer | None = None) -> list[Row]:
     return table
 
 
-def forget(path: Path, names: Sequence[str]) -> tuple[ContinualLearner, int]:
-    """Remove classes from the model directory; returns the learner and how many images went with them."""
-    ContinualLearner.load(path)  # or there is nothing to lock
+def forget(path: Path, names: Sequence[str], *, method: str | None = None) -> tuple[ContinualLearner, int]:
+    """Remove classes from the model directory; returns the learner and how many images went with them.
+
+    A custom method must be named, as `ContinualLearner.load` asks for.
+    """
+    ContinualLearner.load(path, method=method)  # or there is nothing to lock
     with locked(path):
-        learner = ContinualLearner.load(path)
+        learner = ContinualLearner.load(path, method=method)
         before = len(learner.memory) + len(learner.held_out)
         learner.forget(*names)
         learner.save(path)
