@@ -77,17 +77,9 @@ def forget(
 
     Example: dytox forget flowers/ tulip
     """
-    from dytox.growing.lesson import discard, locked
-    from dytox.learner import ContinualLearner
+    from dytox.growing.lesson import forget as remove
 
-    ContinualLearner.load(model, method=method)  # or there is nothing to lock
-    with locked(model):
-        learner = ContinualLearner.load(model, method=method)
-        before = len(learner.memory) + len(learner.held_out)
-        learner.forget(*classes)
-        learner.save(model)
-        discard(model)
-    gone = before - len(learner.memory) - len(learner.held_out)
+    learner, gone = remove(model, classes, method=method)
     left = plural(len(learner.classes_), "class")
     say(console(), f"Removed {listed(sorted(set(classes)))} with {plural(gone, 'image')}; {left} left.")
     say(

@@ -16,11 +16,6 @@ from dytox.memory.herding import herd
 Selection = Callable[[Tensor, int, torch.Generator], Tensor]
 
 
-def herding(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """iCaRL's: each exemplar brings the exemplars' mean closest to the class mean."""
-    return herd([features], count)[0]
-
-
 def closest(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """The nearest to the mean of the class."""
     return _distances(features).argsort(stable=True)[:count]
@@ -42,7 +37,6 @@ def _distances(features: Tensor) -> Tensor:
 
 
 SELECTIONS: dict[str, Selection] = {
-    "herding": herding,
     "closest": closest,
     "furthest": furthest,
     "random": random,

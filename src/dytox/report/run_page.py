@@ -158,11 +158,11 @@ WIDTH = 760  # of the wide plots, in pixels
 
 def save_plots(record: Record, folder: Path) -> None:
     """Write every plot for which the run has figures, as PNG and SVG with a title."""
-    files.make_folder(folder)
+    files.make_folder(folder, member=True)
     for name, title, drawn in _plots(record):
         style.entitle(drawn, f"{record.method}: {title}")
-        files.write(folder / f"{name}.png", [style.png(drawn)])
-        files.write(folder / f"{name}.svg", [style.svg(drawn)])
+        files.write(folder / f"{name}.png", [style.png(drawn)], member=True)
+        files.write(folder / f"{name}.svg", [style.svg(drawn)], member=True)
 
 
 def _plots(record: Record) -> Iterator[tuple[str, str, Figure]]:
