@@ -26,10 +26,16 @@ GPU_BATCH = 1024
 
 
 def scores(method: Method, images: Stored, world: World) -> Tensor:
-    """Scores over the classes seen for uint8 or encoded images, (n, classes), on the CPU."""
+    """Scores over the classes seen for uint8 or encoded images, (n, classes), on the CPU.
+
+    With `evaluation.flip` they are the mean of those of an image and of its mirror image.
+    """
 
     def predict(pixels: Tensor, part: slice) -> Tensor:
-        return method.predict(forward(method, prepared(method, pixels)))
+        found = method.predict(forward(method, prepared(method, pixels)))
+        if not method.config.evaluation.flip:
+            return found
+        return (found + method.predict(forward(method, prepared(method, pixels.flip(-1))))) / 2
 
     wanted = images if isinstance(images, Tensor) else Request(images)
     with held(method.modules()):

@@ -16,7 +16,6 @@ from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
 from dytox.engine.phase import Action, Phase, Training, freeze, set_learning
 from dytox.engine.runtime import within_memory
-from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
 from dytox.errors import UserError
@@ -45,8 +44,12 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
 
 def phases_of(lesson: Lesson) -> Sequence[Phase]:
     """The phases of a task or, where it brings no new class, those that refresh what is known."""
-    method = lesson.method
-    return method.phases(lesson.task) if lesson.task.new else method.refresh(lesson.task)
+    method, task = lesson.method, lesson.task
+    phases = method.phases(task) if task.new else method.refresh(task)
+    return [
+        replace(phase, config=phase.config.for_task(task.index)) if isinstance(phase, Training) else phase
+        for phase in phases
+    ]
 
 
 def reach(lesson: Lesson, state: State, observer: Observer) -> None:
@@ -86,6 +89,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
             state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
             if state.position.epoch < phase.config.epochs:
                 reach(lesson, state, observer)
+    update.finish()
 
 
 def run_epoch(
@@ -93,8 +97,6 @@ def run_epoch(
 ) -> None:
     """The batches of an epoch, from `state` on; nothing here waits for the device."""
     lesson.position = state.position
-    lr = learning_rate(phase.config, state.position.epoch)
-    update.set_lr(lr)
     batches = loader.epoch(state.position)
     observer.epoch_started(lesson, steps=len(batches), done=state.position.step)
     sums = Sums(state.sums if lesson.world.main else {})
@@ -106,6 +108,7 @@ def run_epoch(
         lesson.position = replace(state.position, step=step)
         draw = lesson.method.model.draw
         batch = loader.batch(batches[step], lesson.position, phase.name, draw, next(decoded))
+        lr = update.follow_schedule(state.position.epoch, step, len(batches))
         losses = update(batch, moment_of(lesson, phase, batches))
         sums.add(losses, images=len(batches[step]), step=step)
         observer.step_ended(lesson, losses["total"])
@@ -121,7 +124,7 @@ def run_epoch(
         "phase_index": state.position.phase,
         "epoch": state.position.epoch,
         "losses": {name: total / images for name, total in totals.items()},
-        "lr": lr,
+        "lr": lr,  # at the epoch's last step
         "images_per_second": round(fresh / (time.perf_counter() - began), 1),
     }
     observer.epoch_ended(lesson, record)

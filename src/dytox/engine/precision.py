@@ -38,13 +38,15 @@ class Scaler:
                 if parameter.grad is not None:
                     parameter.grad.div_(scale)
 
-    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+    def unscale(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         """True gradients, before anything is made of them."""
-        self.scaler.unscale_(optimizer)
+        for optimizer in optimizers:
+            self.scaler.unscale_(optimizer)
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """The optimiser's step, left out where fp16 overflowed."""
-        self.scaler.step(optimizer)
+    def step(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        """The step of each optimiser, left out where fp16 overflowed."""
+        for optimizer in optimizers:
+            self.scaler.step(optimizer)
         self.scaler.update()
 
     def state(self) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ images without augmentation, unless `memory.shares` says otherwise; an epoch see
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -24,7 +24,7 @@ from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import select_memory
-from dytox.losses import Term, distillation
+from dytox.losses import Term, distillation, distillation_by_image
 from dytox.models.base import Output
 from dytox.models.build import token_network
 from dytox.models.dytox import DyTox
@@ -36,6 +36,7 @@ class DyToxOptions(Section):
     distillation: bool = True  # by the model as it was before the task
     temperature: float = Field(1.0, gt=0)  # of the distillation
     distillation_scale: float = Field(1.0, ge=0)  # times α, the distillation's weight
+    distillation_mean: Literal["logits", "images"] = "logits"  # whether it is divided by the old classes too
     divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head
     token_expansion: bool = True  # off: one token for all tasks
     independent_heads: bool = True  # off: one classifier over all embeddings
@@ -100,7 +101,9 @@ class DyToxMethod(Method):
         terms = super().losses(batch, output)
         if self.teacher is not None:
             mine, taught = output.logits[:, : self.model.old], self.teach(batch).logits
-            terms = self.weighed(terms["clf"], distillation(mine, taught, self.options.temperature))
+            by_image = self.options.distillation_mean == "images"
+            distilled = distillation_by_image if by_image else distillation
+            terms = self.weighed(terms["clf"], distilled(mine, taught, self.options.temperature))
             terms["kd"] = terms["kd"].weighted(terms["kd"].weight * self.options.distillation_scale)
         if output.divergence is not None:
             terms["div"] = self.divergence(batch, output).weighted(self.options.divergence)
