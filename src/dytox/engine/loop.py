@@ -1,4 +1,4 @@
-"""The one loop: a task's phases, a phase's epochs, an epoch's batches."""
+"""The training loop: the phases of a task, the epochs of a phase, the batches of an epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dytox.randomness import Position
 
 
 def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> None:
-    """Runs the phases of the lesson's task, from `start` on."""
+    """Run the phases of the lesson's task, from `start` on."""
     task = lesson.task.index
     state = start or State(Position(task))
     phases = phases_of(lesson)
@@ -43,7 +43,7 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
 
 
 def phases_of(lesson: Lesson) -> Sequence[Phase]:
-    """The phases of a task or, where it brings no new class, those that refresh what is known."""
+    """The phases of the lesson's task; without new classes, the phases that refresh the known ones."""
     method, task = lesson.method, lesson.task
     phases = method.phases(task) if task.new else method.refresh(task)
     return [
@@ -53,7 +53,7 @@ def phases_of(lesson: Lesson) -> Sequence[Phase]:
 
 
 def reach(lesson: Lesson, state: State, observer: Observer) -> None:
-    """A state from which the lesson could go on; it ends here if any process was asked to stop."""
+    """Report a state from which the lesson can be resumed; raise `Interrupted` if any process must stop."""
     lesson.position = state.position
     stopping = lesson.world.any(observer.stop_wanted())
     observer.state_reached(lesson, state, stopping=stopping)
@@ -62,7 +62,7 @@ def reach(lesson: Lesson, state: State, observer: Observer) -> None:
 
 
 def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
-    """A training phase, from `state` on; without an image it is over."""
+    """Run a training phase from `state` on; a phase without images is skipped."""
     samples = lesson.samples(phase.samples)
     if not len(samples):
         return
@@ -95,7 +95,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
 def run_epoch(
     lesson: Lesson, phase: Training, loader: Loader, update: Update, observer: Observer, state: State
 ) -> None:
-    """The batches of an epoch, from `state` on; nothing here waits for the device."""
+    """Train on the batches of an epoch, from `state` on; no step waits for the device."""
     lesson.position = state.position
     batches = loader.epoch(state.position)
     observer.epoch_started(lesson, steps=len(batches), done=state.position.step)
@@ -131,13 +131,13 @@ def run_epoch(
 
 
 def moment_of(lesson: Lesson, phase: Training, batches: Sequence[Tensor]) -> Moment:
-    """The lesson's position in an epoch of these batches."""
+    """The `Moment` of the lesson's position in an epoch of these batches."""
     position, seed = lesson.position, lesson.config.seed
     return Moment(phase.name, position, len(batches), len(batches[position.step]), seed)
 
 
 def refuse_idle_processes(lesson: Lesson, phase: Training, loader: Loader) -> None:
-    """Every process needs a pair of images of every batch."""
+    """Raise where a batch has fewer pairs of images than there are processes."""
     smallest = min(len(batch) for batch in loader.epoch(lesson.position))
     if (smallest + 1) // 2 < lesson.world.size:
         raise UserError(
@@ -147,7 +147,7 @@ def refuse_idle_processes(lesson: Lesson, phase: Training, loader: Loader) -> No
 
 
 def finite_sums(lesson: Lesson, phase: Training, sums: Sums) -> dict[str, float]:
-    """The epoch's sums; a loss that is no number ends the run before its state could be kept."""
+    """The epoch's sums; a loss that is not finite raises `Diverged` before the state is saved."""
     totals, bad_step = sums.over(lesson.world)
     if bad_step is not None:
         position = replace(lesson.position, step=bad_step)

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the position in a phase alone, so that a resumed run has the same."""
+"""The learning rate, a function of the position in a phase alone: a resumed run computes the same."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def learning_rate(
 
 
 def stretched(phase: PhaseConfig, epochs: int) -> ScheduleConfig:
-    """The schedule of a phase for other epochs: steps, and the warm-up before them, at the same share.
+    """The schedule of a phase for another number of epochs.
 
-    The warm-up of a cosine stays: DyTox has five epochs of it at every scale.
+    The milestones of a step schedule and its warm-up stay at the same share of the phase. Other schedules do
+    not change: the warm-up of DyTox's cosine has five epochs at every scale.
     """
     schedule = phase.schedule
     if schedule.name != "step" or not phase.epochs:

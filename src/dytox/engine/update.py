@@ -1,6 +1,7 @@
-"""One update of the weights: the only backward() of the package.
+"""One update of the weights, with the only backward() of the package.
 
-Sharpness-aware minimisation, mixed precision, clipping and several processes live here, for every method.
+Optimisers, sharpness-aware minimisation, mixed precision, clipping and several processes are handled here for
+every method.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REST, ENCODER, SCALER, LOOKSAM, AVERAGE = "", "encoder.", "scaler.", "looksam.",
 def make_optimizer(
     parameters: list[nn.Parameter], config: OptimizerConfig, lr: float
 ) -> torch.optim.Optimizer:
-    """A new optimiser; 1-D parameters (norms, biases, gates) are not decayed unless the config says so."""
+    """Make an optimiser; it decays 1-D parameters (norms, biases, gates) only if the config says so."""
     decayed = [p for p in parameters if p.ndim > 1 or config.decay_vectors]
     vectors = [p for p in parameters if not (p.ndim > 1 or config.decay_vectors)]
     groups = [
@@ -45,7 +46,7 @@ def make_optimizer(
 
 
 def make_optimizers(method: Method, phase: PhaseConfig) -> dict[str, torch.optim.Optimizer]:
-    """The optimisers of the parts that learn: one for all, or one for the encoder and one for the rest."""
+    """Make the optimisers of a phase: one for all that learns, or one for the encoder and one for the rest."""
     learning = [p for p in method.parameters() if p.requires_grad]
     if phase.encoder is None:
         return {REST: make_optimizer(learning, phase.optimizer, phase.effective_lr)}
@@ -67,7 +68,7 @@ def make_optimizers(method: Method, phase: PhaseConfig) -> dict[str, torch.optim
 
 
 class Update:
-    """Updates what learns in a method, batch by batch."""
+    """Updates the parameters of a method that learn in a phase, one batch at a time."""
 
     def __init__(
         self, method: Method, phase: PhaseConfig, sam: SamConfig | None = None, world: World | None = None
@@ -102,11 +103,11 @@ class Update:
             self.average.replace_weights()
 
     def __call__(self, batch: Batch, moment: Moment | None = None) -> dict[str, Tensor]:
-        """One step; each loss term and the total, on the device.
+        """Make one step and return each loss term and the total, on the device.
 
-        A term is this process's sum over the global count: added up over the processes, the global mean.
-        The method's hooks are called once each, whatever the passes: those on gradients see true ones, summed
-        over the processes, that go into the step.
+        A returned term is this process's sum divided by the global count, so that the sum over all processes
+        is the global mean. Each hook of the method is called once for each step, even if the step needs
+        several passes. The hook on gradients sees them unscaled and summed over the processes.
         """
         moment = moment or Moment()
         self.method.before_forward(moment)
@@ -129,16 +130,16 @@ class Update:
         with autocast(self.method):
             terms: dict[str, Term] = self.losses(batch)
         counts = self.world.total([term.count for term in terms.values()])
-        means = {  # a term that counts some samples only may find none in a batch
+        means = {  # a term that counts only some of the samples may find none of them in a batch
             name: term.sum / max(1, count) for (name, term), count in zip(terms.items(), counts, strict=True)
         }
         total = torch.stack([term.weight * means[name] for name, term in terms.items()]).sum()
-        loss = total * self.world.size  # gradients are averaged over the processes, and shall be added
+        loss = total * self.world.size  # torch averages gradients over the processes, but they must be added
         self.scaler.scale(loss).backward()
         return {name: mean.detach() for name, mean in {**means, "total": total}.items()}
 
     def _sharpen(self, batch: Batch, sam: SamConfig) -> None:
-        """Gradients where the loss nearby is worst, or what LookSAM takes them to be."""
+        """Replace the gradients by those at the worst weights nearby, or by LookSAM's estimate of them."""
         if self.looksam is None or self.looksam.due():
             self.scaler.unscale_between(self.parameters)
             plain = gradients(self.parameters)
@@ -153,7 +154,10 @@ class Update:
 
     @contextmanager
     def _perturbed(self, sam: SamConfig) -> Iterator[None]:
-        """At the weights where the loss nearby is worst to first order: w + ρ T²g / ‖T g‖, T = |w| or 1."""
+        """Within it, the weights are where the loss nearby is worst to first order.
+
+        That is at w + ρ T²g / ‖T g‖, with T = |w| if SAM is adaptive and 1 otherwise.
+        """
         with torch.no_grad():
             before = [p.clone() for p in self.parameters]
             plain = gradients(self.parameters)
@@ -168,7 +172,7 @@ class Update:
 
     @contextmanager
     def _buffers_kept(self) -> Iterator[None]:
-        """BatchNorm's statistics move in the first pass only."""
+        """Restore all buffers at the end: only the first pass of a step moves BatchNorm's statistics."""
         before = [each.clone() for each in self.method.buffers()]
         yield
         for each, value in zip(self.method.buffers(), before, strict=True):
