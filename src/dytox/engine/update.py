@@ -46,7 +46,7 @@ def make_optimizer(
 
 
 def make_optimizers(method: Method, phase: PhaseConfig) -> dict[str, torch.optim.Optimizer]:
-    """Make the optimisers of a phase: one for all that learns, or one for the encoder and one for the rest."""
+    """Make the optimisers of a phase: one for everything, or one for the encoder and one for the rest."""
     learning = [p for p in method.parameters() if p.requires_grad]
     if phase.encoder is None:
         return {REST: make_optimizer(learning, phase.optimizer, phase.effective_lr)}
