@@ -54,7 +54,10 @@ class DyToxMethod(Method):
 
     name: ClassVar[str] = "dytox"
     summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
-    preset: ClassVar[Preset] = Preset(tuned={"method": {"distillation_scale": 10.0}})
+    preset: ClassVar[Preset] = Preset(
+        scales={"fast": {"method": {"distillation_mean": "images", "temperature": 2.0}}},
+        tuned={"method": {"distillation_scale": 10.0}},
+    )
     Options: ClassVar[type[Section]] = DyToxOptions
     options: DyToxOptions
     model: DyTox
