@@ -132,6 +132,14 @@ class LossConfig(Section):
     label_smoothing: float = Field(
         0.0, ge=0, lt=1
     )  # share of the target that is spread over all classes seen
+    prior: float = Field(0.0, ge=0)  # softmax, in training: this times log(share of the class's images) is
+    # added to each logit, so that frequent classes are not preferred (balanced softmax); 0: off
+
+    @model_validator(mode="after")
+    def _prior_needs_softmax(self) -> LossConfig:
+        if self.prior and self.activation != "softmax":
+            raise ValueError(f"loss.prior {self.prior:g} needs loss.activation softmax")
+        return self
 
 
 class OptimizerConfig(Section):

@@ -67,6 +67,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
     if not len(samples):
         return
     set_learning(lesson.method, phase.learns())
+    lesson.method.count_classes(samples.labels)
     if lesson.config.runtime.compile:
         compile_parts(lesson.method)
     update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
