@@ -38,6 +38,8 @@ class Predictor(nn.Module):
         """uint8 images (batch, size, size, 3) as confidences (batch, classes)."""
         pixels = normalise(images.permute(0, 3, 1, 2), self.mean, self.std)
         scores = self.method.predict(self.method.model(pixels))
+        if self.method.config.evaluation.flip:
+            scores = (scores + self.method.predict(self.method.model(pixels.flip(-1)))) / 2
         return calibration.confidences(scores, self.temperature)
 
 

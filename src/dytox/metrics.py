@@ -125,8 +125,12 @@ def summary(
     order: int | Sequence[int] | str,
     steps: Sequence[Step],
     accuracy_matrix: Matrix,
+    flipped: bool = False,
 ) -> dict[str, Any]:
-    """The content of `metrics.json`; a figure that is no number becomes None."""
+    """The content of `metrics.json`; a figure that is no number becomes None.
+
+    `flipped` says that the scores of an image and of its mirror image were averaged (`evaluation.flip`).
+    """
     assert len(accuracy_matrix) == len(steps), (len(accuracy_matrix), len(steps))
     last = steps[-1] if steps else None
     content = {
@@ -135,6 +139,7 @@ def summary(
         "dataset": dataset,
         "seed": seed,
         "order": order,
+        "flipped": flipped,
         "steps": [asdict(step) for step in steps],
         "accuracy_matrix": accuracy_matrix,
         "avg_top1": average([step.top1 for step in steps]),

@@ -181,6 +181,8 @@ def _sentences(
         found.append(f"The paper has {name} only with another kind of memory.")
     elif own is None:
         found.append(f"The paper has no figure for {name} here.")
+    if config.evaluation.flip:
+        found.append("Scores are averaged over each image and its mirror image; the paper's are not.")
     different = differences(config, steps)
     if different:
         more = f" and {len(different) - 6} more" if len(different) > 6 else ""

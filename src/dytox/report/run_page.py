@@ -52,6 +52,8 @@ def _head(record: Record, running: bool) -> str:
         f"seed {config.seed}",
         f"class order {order if isinstance(order, int | str) else 'given in the config'}",
     ]
+    if config.evaluation.flip:
+        facts.append("scores averaged over each image and its mirror image")
     if record.steps:
         learned = f"{plural(record.seen[-1], 'class')} in {plural(len(record.steps), 'task')}"
         facts.insert(0, learned if record.finished else f"{learned} so far")
