@@ -1,4 +1,4 @@
-"""Herding (iCaRL), for several classes at once: a turn of all of them is one product of matrices."""
+"""Herding (iCaRL) for several classes at once: each turn is one batched matrix product."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-VALUES = 2**19  # features held at once, in double: 4 MiB, which every turn reads again from a cache
-CHECK = 4  # turns between two looks at whether all is chosen
+VALUES = 2**19  # numbers processed together, as float64: 4 MiB, which stay in the cache over all turns
+CHECK = 4  # turns between two checks for the end
 NEVER = torch.iinfo(torch.int64).max
 
 
 def herd(classes: Sequence[Tensor], count: int) -> list[Tensor]:
-    """For features (n_c, dim) of each class: the places of `count` images of it, most wanted first.
+    """Select `count` images of each class by its features (n_c, dim); gives their indices, best first.
 
-    Each exemplar brings the exemplars' mean closest to the class mean, of normalised features. An image
-    may win again; it then moves the sum, and is not kept twice. Should some never win, the closest to the
-    mean come last.
+    Each exemplar moves the mean of the exemplars as close as possible to the mean of the class, both of
+    normalised features. An image may be selected again: that changes the mean, but it is kept only once. If
+    too few are ever selected, the images closest to the class mean follow.
     """
     largest = max((each.numel() for each in classes), default=0)
     together = max(1, VALUES // max(1, largest))
@@ -36,12 +36,14 @@ def _herd(classes: Sequence[Tensor], count: int) -> list[Tensor]:
 
 
 def _turns(normed: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
-    """The turn in which each image first won (classes, n), until `wanted` (classes,) have."""
+    """The first turn in which each image was selected (classes, n), until `wanted` (classes,) images are."""
     mean = normed.sum(dim=1) / sizes[:, None]
     whole = torch.full(normed.shape[:2], NEVER)
     padding = torch.arange(normed.shape[1]) >= sizes[:, None]
-    limits = (10 * sizes).clamp(min=1000)  # by the class: one order, whatever the count
-    alive = torch.arange(len(normed))  # the classes that are not done
+    limits = (10 * sizes).clamp(
+        min=1000
+    )  # depends on the class size alone, so the order does not depend on `count`
+    alive = torch.arange(len(normed))  # the classes that are not finished
     won, rows, target, turn = whole.clone(), alive, mean.clone(), 0
     while len(alive):
         turned = normed.transpose(1, 2)
@@ -56,11 +58,11 @@ def _turns(normed: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
             whole[alive] = won
             won, normed, mean, target, padding = (each[left] for each in (won, normed, mean, target, padding))
             alive, rows = alive[left], rows[: len(won)]
-    return whole.masked_fill_(whole >= limits[:, None], NEVER)  # those that won past their limit
+    return whole.masked_fill_(whole >= limits[:, None], NEVER)  # selected after the limit of their class
 
 
 def _order(won: Tensor, features: Tensor, count: int) -> Tensor:
-    """The first `count` winners, then the closest to the mean."""
+    """The first `count` selected images, then those closest to the mean."""
     order = won.argsort(stable=True)
     winners = int((won < NEVER).sum())
     if winners < min(count, len(won)):

@@ -1,4 +1,4 @@
-"""How many exemplars."""
+"""The number of exemplars a class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dytox.errors import UserError
 
 
 def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
-    """How many images of each class each share of the memory holds once so many classes are seen."""
+    """The number of images a class in each share of the memory, after `classes` classes have been seen."""
     shared = config.size // classes
     per_class = shared if config.per_class is None else min(shared, config.per_class)
     per_share = per_class if config.budget == "each" else per_class // config.shares

@@ -1,7 +1,7 @@
-"""Which exemplars: each selection orders a class's images, the most wanted first.
+"""Selection of exemplars: each function ranks the images of a class, best first.
 
-All take features (n, dim) of one class and give `count` places, best first, so that a smaller memory is a
-prefix of a larger one. `selected` does it for many classes.
+All take the features (n, dim) of one class and give the indices of the best `count` images, so that a smaller
+memory is a prefix of a larger one. `selected` does this for many classes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Selection = Callable[[Tensor, int, torch.Generator], Tensor]
 
 
 def herding(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """iCaRL's: each exemplar brings the exemplars' mean closest to the class mean."""
+    """iCaRL: each exemplar moves the mean of the exemplars closest to the class mean."""
     return herd([features], count)[0]
 
 
 def closest(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """The nearest to the mean of the class."""
+    """The images closest to the class mean."""
     return _distances(features).argsort(stable=True)[:count]
 
 
 def furthest(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """The furthest from the mean of the class."""
+    """The images furthest from the class mean."""
     return _distances(features).argsort(descending=True, stable=True)[:count]
 
 
 def random(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Any, without replacement."""
+    """Random images, without replacement."""
     return torch.randperm(len(features), generator=generator)[:count]
 
 
@@ -50,7 +50,7 @@ SELECTIONS: dict[str, Selection] = {
 
 
 def selected(name: str, classes: Sequence[Tensor], count: int, generator: torch.Generator) -> list[Tensor]:
-    """The places of the most wanted images of each class, of which `classes` has the features."""
+    """The indices of the best images of each class, given the features of each class."""
     if name == "herding":
         return herd(classes, count)
     return [SELECTIONS[name](features, count, generator) for features in classes]
