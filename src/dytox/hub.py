@@ -111,7 +111,7 @@ tags: [continual-learning, {learner.config.method.name}]
 
 An image classifier of {len(learner.classes_)} classes, learned in {len(learner.increments)} tasks with
 [dytox](https://pypi.org/project/dytox/) ({learner.config.method.name}), for images of
-{learner.size}×{learner.size} pixels. Accuracy on held-out images: {accuracy}. It is here {memory} the exemplars
+{learner.size}×{learner.size} pixels. Accuracy on held-out images: {accuracy}. It comes {memory} the exemplars
 that are needed to teach it more.
 
 ```

@@ -40,9 +40,7 @@ def _turns(normed: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
     mean = normed.sum(dim=1) / sizes[:, None]
     whole = torch.full(normed.shape[:2], NEVER)
     padding = torch.arange(normed.shape[1]) >= sizes[:, None]
-    limits = (10 * sizes).clamp(
-        min=1000
-    )  # depends on the class size alone, so the order does not depend on `count`
+    limits = (10 * sizes).clamp(min=1000)  # without `count`, so that the order is the same for any
     alive = torch.arange(len(normed))  # the classes that are not finished
     won, rows, target, turn = whole.clone(), alive, mean.clone(), 0
     while len(alive):
