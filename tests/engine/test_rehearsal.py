@@ -14,7 +14,7 @@ from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
 from dytox.engine.rehearsal import select_memory
 from dytox.errors import UserError
-from dytox.memory.selection import closest, herding
+from dytox.memory import closest, herding
 from dytox.methods.dytox import DyToxMethod
 from dytox.randomness import Position
 

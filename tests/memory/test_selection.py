@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from dytox.memory import herding as batched
-from dytox.memory.selection import SELECTIONS, closest, furthest, herding, random, selected
+from dytox import memory as batched
+from dytox.memory import SELECTIONS, closest, furthest, herding, random, selected
 
 
 def source(seed: int = 0) -> torch.Generator:

@@ -18,7 +18,7 @@ from dytox.engine.observer import Diverged
 from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.models.base import Output
-from dytox.models.prepared import held
+from dytox.models.cached import cached
 from dytox.randomness import Position
 
 CPU_BATCH = 256  # of small models; beyond it activations leave the caches (docs/performance.md)
@@ -32,7 +32,7 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
         return method.predict(forward(method, prepared(method, pixels)))
 
     wanted = images if isinstance(images, Tensor) else Request(images)
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(predict, wanted, world, method)
 
 
@@ -60,7 +60,7 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(extract, wanted, lesson.world, method)
 
 

@@ -12,8 +12,7 @@ from dytox.engine.evaluate import features, refuse_no_numbers
 from dytox.engine.lesson import Lesson
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Phase, Training
-from dytox.memory.quota import exemplars_per_share
-from dytox.memory.selection import selected
+from dytox.memory import exemplars_per_share, selected
 
 
 def growing(method: Method, task: Task) -> list[Phase]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from dytox.data.samples import Samples
 from dytox.engine.lesson import Lesson
 from dytox.engine.rehearsal import select, select_memory
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.randomness import Position, generator
 
 EACH = 10

@@ -31,7 +31,7 @@ from dytox.engine.phase import freeze
 from dytox.errors import UserError
 from dytox.learner.classifier import Classifier
 from dytox.learner.repeats import without_kept
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.models.encoders import config_values
 
 

@@ -26,7 +26,7 @@ from dytox.engine.phase import Action, Phase, Training
 from dytox.engine.rehearsal import growing
 from dytox.engine.validation import learned, rehearsed, reserved, select_apart, validation
 from dytox.losses import Term, soft_cross_entropy
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.models.base import Output
 from dytox.models.build import pooled
 from dytox.models.linear_heads import BiasCorrectedHead

@@ -1,15 +1,86 @@
-"""Herding (iCaRL) for several classes at once: each turn is one batched matrix product."""
+"""The exemplars that are kept for rehearsal: how many of each class, and which.
+
+A selection ranks the images of a class by their features (n, dim) and gives the indices of the best `count`
+images, so that a smaller memory is a prefix of a larger one. `selected` does this for many classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from dytox.config import MemoryConfig
+from dytox.errors import UserError
+
+Selection = Callable[[Tensor, int, torch.Generator], Tensor]
+
 VALUES = 2**19  # numbers processed together, as float64: 4 MiB, which stay in the cache over all turns
 CHECK = 4  # turns between two checks for the end
 NEVER = torch.iinfo(torch.int64).max
+
+
+def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
+    """The number of images a class in each share of the memory, after `classes` classes have been seen."""
+    shared = config.size // classes
+    per_class = shared if config.per_class is None else min(shared, config.per_class)
+    per_share = per_class if config.budget == "each" else per_class // config.shares
+    if per_share == 0:
+        key, value, each = ("size", config.size, classes)
+        if config.per_class is not None and config.per_class < shared:
+            key, value, each = ("per_class", config.per_class, 1)
+        shares = f" in each of {config.shares} shares" if config.shares > 1 else ""
+        least = each * (1 if config.budget == "each" else config.shares)
+        none = ", or 0 for no memory" if key == "size" else ""
+        raise UserError(
+            f"memory.{key} {value} leaves no image{shares} for each of {classes} classes: "
+            f"it must be at least {least}{none}."
+        )
+    return per_share
+
+
+def herding(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """iCaRL: each exemplar moves the mean of the exemplars closest to the class mean."""
+    return herd([features], count)[0]
+
+
+def closest(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """The images closest to the class mean."""
+    return _distances(features).argsort(stable=True)[:count]
+
+
+def furthest(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """The images furthest from the class mean."""
+    return _distances(features).argsort(descending=True, stable=True)[:count]
+
+
+def random(features: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Random images, without replacement."""
+    return torch.randperm(len(features), generator=generator)[:count]
+
+
+def _distances(features: Tensor) -> Tensor:
+    features = features.double()
+    return (features - features.mean(dim=0)).square().sum(dim=1)
+
+
+SELECTIONS: dict[str, Selection] = {
+    "herding": herding,
+    "closest": closest,
+    "furthest": furthest,
+    "random": random,
+}
+
+
+def selected(name: str, classes: Sequence[Tensor], count: int, generator: torch.Generator) -> list[Tensor]:
+    """The indices of the best images of each class, given the features of each class."""
+    if name == "herding":
+        return herd(classes, count)
+    return [SELECTIONS[name](features, count, generator) for features in classes]
+
+
+# --- herding (iCaRL) for several classes at once: each turn is one batched matrix product
 
 
 def herd(classes: Sequence[Tensor], count: int) -> list[Tensor]:
@@ -64,8 +135,6 @@ def _order(won: Tensor, features: Tensor, count: int) -> Tensor:
     order = won.argsort(stable=True)
     winners = int((won < NEVER).sum())
     if winners < min(count, len(won)):
-        features = features.double()
-        distances = (features - features.mean(dim=0)).square().sum(dim=1)
-        rest = distances.argsort(stable=True)
+        rest = _distances(features).argsort(stable=True)
         order = torch.cat([order[:winners], rest[won[rest] == NEVER]])
     return order[:count]
