@@ -18,7 +18,7 @@ from dytox.config import AugmentConfig
 from dytox.data.augment import Augmentation
 from dytox.data.loader import Loader
 from dytox.data.randaugment import OPERATIONS
-from dytox.memory.herding import herd
+from dytox.memory import herd
 from dytox.methods.dytox import DyToxMethod
 
 CPU = torch.device("cpu")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from dytox.memory import herding as batched
-from dytox.memory.selection import closest, furthest, random, selected
+from dytox import memory as batched
+from dytox.memory import closest, furthest, random, selected
 
 NAMES = ("herding", "closest", "furthest", "random")
 

@@ -90,7 +90,7 @@ def _show_origins(config: Config, origins: Mapping[str, str]) -> None:
     lines = {f"{key}: {json.dumps(value)}": key for key, value in flat(config.model_dump()).items()}
     width = max(len(line) for line in lines if len(line) < 60)
     for line, key in lines.items():
-        typer.echo(f"{line:<{width}}  # {origins.get(key, 'default')}")
+        typer.echo(safe(f"{line:<{width}}  # {origins.get(key, 'default')}"))
 
 
 def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:

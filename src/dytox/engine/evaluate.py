@@ -18,7 +18,7 @@ from dytox.engine.observer import Diverged
 from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.models.base import Output
-from dytox.models.prepared import held
+from dytox.models.cached import cached
 from dytox.randomness import Position
 
 CPU_BATCH = 256  # with more images the activations do not fit the caches (docs/performance.md)
@@ -38,7 +38,7 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
         return (found + method.predict(forward(method, prepared(method, pixels.flip(-1))))) / 2
 
     wanted = images if isinstance(images, Tensor) else Request(images)
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(predict, wanted, world, method)
 
 
@@ -67,7 +67,7 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(extract, wanted, lesson.world, method)
 
 

@@ -27,7 +27,7 @@ from dytox.importing import confirm
 from dytox.learner import ContinualLearner
 from dytox.learner.continual import refuse_single_class
 from dytox.learner.keeping import Keeper
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.methods import registry
 from dytox.randomness import Position
 from dytox.runs.checkpoints import Checkpoint
