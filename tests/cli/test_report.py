@@ -49,7 +49,7 @@ def test_a_run_that_was_killed_at_once_has_a_page(dytox: Program, refused: Refus
     make_run(Path("mine"), tasks=0, killed=True)
     outcome = dytox("report", "mine")
     assert outcome.code == 0
-    assert "mine has not finished a task yet: its page shows how far it came." in outcome.out
+    assert "mine has not finished a task yet: its page shows the progress so far." in outcome.out
     assert "No task has been learned yet" in Path("mine/report.html").read_text()
     sentence = "The run mine has not finished a task yet: `dytox resume mine` continues it."
     assert refused("report", "mine", "--out", "table.csv") == sentence

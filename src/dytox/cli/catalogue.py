@@ -19,7 +19,7 @@ from dytox.cli.options import (
     MethodOption,
     RecipeArgument,
     SetOption,
-    changed,
+    all_overrides,
 )
 from dytox.cli.output import console, safe, say, table, to_json
 
@@ -76,7 +76,7 @@ def show(
     from dytox.methods.registry import complete
     from dytox.runs.run_directory import to_yaml
 
-    changes = changed(overrides, dataset)
+    changes = all_overrides(overrides, dataset)
     config = complete(recipes.compose(recipe, method=method, overrides=changes))
     loader(config.data)  # refuses a dataset that does not exist
     if origin:

@@ -28,7 +28,7 @@ RecipeOption = Annotated[
     typer.Option(
         "--recipe",
         metavar="RECIPE",
-        help="The recipe of a new model; default own-images, which chooses image size and epochs by the images.",
+        help="The recipe of a new model; default own-images, which fits size and epochs to the images.",
         autocompletion=recipe_names,
         rich_help_panel=NEW,
     ),

@@ -133,7 +133,7 @@ TrustedMethodOption = Annotated[
 ]
 
 
-def changed(overrides: list[str] | None, dataset: str | None) -> list[str]:
+def all_overrides(overrides: list[str] | None, dataset: str | None) -> list[str]:
     """Return the overrides of `--dataset` and `--set`, in this order."""
     return [*([f"data.dataset={dataset}"] if dataset else []), *(overrides or [])]
 
@@ -145,6 +145,7 @@ class Command(TyperCommand):
     """A command whose flags are shown without a type, as they take no value."""
 
     def get_params(self, ctx: Any) -> Any:
+        """Return the arguments and options."""
         return _plain(super().get_params(ctx))
 
 
@@ -152,6 +153,7 @@ class Commands(TyperGroup):
     """The group of all commands, with the same flags."""
 
     def get_params(self, ctx: Any) -> Any:
+        """Return the arguments and options."""
         return _plain(super().get_params(ctx))
 
 

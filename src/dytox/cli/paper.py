@@ -63,8 +63,8 @@ ScaleOption = Annotated[
     str,
     typer.Option(
         "--scale",
-        help="The size of the runs. demo: digits, minutes; short: 20 classes of CIFAR-100, hours on two cores; "
-        "paper: the full settings.",
+        help="The size of the runs. demo: digits, minutes; short: 20 classes of CIFAR-100, hours on two "
+        "cores; paper: the full settings.",
         metavar="|".join(SCALES),
         autocompletion=beginning(SCALES),
         rich_help_panel=WHAT,

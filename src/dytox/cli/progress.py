@@ -1,4 +1,4 @@
-"""The progress of a run: bars on a terminal, plain lines elsewhere; Ctrl-C and SIGTERM stop it after a step."""
+"""The progress of a run, as bars or as plain lines; Ctrl-C and SIGTERM stop the run after a step."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _model(model: dict[str, Any]) -> None:
         cost, left = model["evaluation_cost_of_a_task"], model["evaluation_at_most_of_at_fewest"]
         say(
             to,
-            f"One more task costs {cost:.2%} of an evaluation; with the most tasks it is {left:.2f} times as fast.",
+            f"One more task costs {cost:.2%} of evaluation; with most tasks it is {left:.2f} times as fast.",
         )
 
 

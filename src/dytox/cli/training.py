@@ -21,7 +21,7 @@ from dytox.cli.options import (
     RecipeArgument,
     SetOption,
     TrustedMethodOption,
-    changed,
+    all_overrides,
 )
 from dytox.cli.output import console
 from dytox.errors import UserError
@@ -100,7 +100,7 @@ def train(
     """
     from dytox.recipes import compose
 
-    place, asked = data_root(data), changed(overrides, dataset)
+    place, asked = data_root(data), all_overrides(overrides, dataset)
     configs = {
         name: compose(recipe, method=method, overrides=[*asked, *changes], values=place)
         for changes, name in _variants(seeds, orders)

@@ -13,7 +13,7 @@ from dytox.report.record import Group, config_value, differing_keys
 from dytox.report.results import Results, collect
 from dytox.report.sections import NARROW, WIDE
 from dytox.runs import files
-from dytox.text import plural, rounded, short_duration
+from dytox.text import number_text, plural, short_duration
 
 DIFFERENCES = 40  # at most this many keys are listed
 
@@ -99,7 +99,7 @@ def _runs(found: Sequence[Group], folder: Path) -> str:
     for each in found:
         for record in [*each.records, *each.behind]:
             figures, order = record.metrics or {}, record.config.scenario.order
-            numbers = [rounded(figures.get(key), 2) for key in ("avg_top1", "last_top1", "forgetting")]
+            numbers = [number_text(figures.get(key), 2) for key in ("avg_top1", "last_top1", "forgetting")]
             where = [str(record.config.seed), str(order) if isinstance(order, int | str) else "own"]
             time = short_duration(figures["seconds"])
             rows.append([record.name, each.label, *where, str(len(record.steps)), *numbers, time])
