@@ -157,7 +157,7 @@ def torture(kills: int, seed: int) -> Counter[str]:
             if not all(equal(mine, theirs) for mine, theirs in zip(result(out), expected, strict=True)):
                 raise SystemExit(f"run {runs} differs after {places.total()} kills (seed {seed})")
     print(
-        f"{places.total()} kills at {len(places)} places in {runs} runs: each ended like the uninterrupted run"
+        f"{places.total()} kills at {len(places)} places in {runs} runs: all ended like the uninterrupted one"
     )
     return places
 

@@ -12,8 +12,8 @@ ABOUT = """# Commands
 
 `dytox COMMAND --help` prints the same text.
 
-Exit codes: 0 done; 2 an error that you can fix, explained in one sentence; 3 done, but some inputs were skipped and
-named; 1 a bug; 130 after Ctrl-C, with a checkpoint.
+Exit codes: 0 done; 2 an error that you can fix, explained in one sentence; 3 done, but some inputs were
+skipped and named; 1 a bug; 130 after Ctrl-C, with a checkpoint.
 
 `dytox --install-completion` lets your shell complete commands, recipes, methods and config keys.
 """

@@ -117,7 +117,7 @@ DatasetOption = Annotated[
     typer.Option(
         "--dataset",
         metavar="DATASET",
-        help="Use another dataset (data.dataset) than the recipe's; your own as module:function.",
+        help="Choose the dataset (data.dataset), instead of the recipe's; your own as module:function.",
         rich_help_panel=WHAT,
     ),
 ]
@@ -128,6 +128,16 @@ TrustedMethodOption = Annotated[
         "-m",
         metavar="METHOD",
         help="The model's method, if it is your own (module:Class): a file alone never runs code.",
+        rich_help_panel=OWN,
+    ),
+]
+
+TrustedDatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="DATASET",
+        help="The run's dataset, if it is your own (module:function): a file alone never runs code.",
         rich_help_panel=OWN,
     ),
 ]

@@ -20,6 +20,7 @@ from dytox.cli.options import (
     MethodOption,
     RecipeArgument,
     SetOption,
+    TrustedDatasetOption,
     TrustedMethodOption,
     all_overrides,
 )
@@ -153,7 +154,7 @@ def _train(configs: Mapping[str, Config], folder: Path) -> None:
 def resume(
     run: Annotated[Path, typer.Argument(help="The run directory.", metavar="RUN")],
     method: TrustedMethodOption = None,
-    dataset: DatasetOption = None,
+    dataset: TrustedDatasetOption = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
 ) -> None:
