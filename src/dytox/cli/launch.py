@@ -17,7 +17,7 @@ from dytox.errors import Lost, UserError
 from dytox.machine import cores
 
 ENDED = -signal.SIGTERM  # the exit code of those that the agent ends when another has failed
-AGAIN = "the same command goes on"
+AGAIN = "the same command continues it"
 LAUNCHED = (
     "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started: the number of its process
 )

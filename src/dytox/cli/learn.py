@@ -1,4 +1,4 @@
-"""`learn`: a model directory grows by a folder of images."""
+"""`learn`: teach a model the classes of a folder of images."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def learn(
     held_out: HeldOutOption = 0.2,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Teach a model the classes of a folder, without forgetting those that it knows.
+    """Teach a model the classes of a folder, while it keeps those that it knows.
 
     If the command is interrupted, the model stays as it was, and the same command continues.
 
@@ -139,7 +139,7 @@ def _learn(to: Console, plan: Plan) -> None:
             rows = lesson.learn(plan, progress)
         except (Interrupted, KeyboardInterrupt):  # maybe after the new state has replaced the old one
             if state_of(plan.path) == plan.state:
-                progress.goes_on = f"{plan.path} is as it was, and the same command goes on"
+                progress.goes_on = f"{plan.path} is as it was, and the same command continues"
             else:
                 progress.goes_on = f"{plan.path} has learned these images, nothing is left to do"
             raise

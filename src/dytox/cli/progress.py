@@ -78,7 +78,7 @@ class Progress(Watcher):
         return self.stopping
 
     def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
-        self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` goes on"
+        self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` continues it"
         classes, count = plural(len(tasks.class_names), "class"), plural(len(tasks), "task")
         self._say(f"{classes} in {count}, run in {run.path}")
         self.bars.update(self.run_bar, total=len(tasks))

@@ -1,4 +1,4 @@
-"""`report`: the page of a run, or several runs side by side."""
+"""`report`: the page of a run, or the comparison of several runs."""
 
 from __future__ import annotations
 

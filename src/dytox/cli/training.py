@@ -116,14 +116,16 @@ def train(
     if processes > 1:
         named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
         command = ["train", recipe, *launch.options(named, asked)]
-        goes_on = f"the same command with --out {folder} goes on" if several else _resumed(folder, processes)
+        goes_on = (
+            f"the same command with --out {folder} continues them" if several else _resumed(folder, processes)
+        )
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)
     else:
         _train(configs, folder)
 
 
 def _resumed(run: Path, processes: int) -> str:
-    return f"`dytox resume {run} --processes {processes}` goes on"
+    return f"`dytox resume {run} --processes {processes}` continues it"
 
 
 def _train(configs: Mapping[str, Config], folder: Path) -> None:
@@ -180,7 +182,7 @@ def resume(
 def run_one(
     config: Config | None, path: Path, world: World, trusted: Collection[str | None] = ()
 ) -> dict[str, Any]:
-    """Begin a run or, without a config and in processes that were started again, go on with the one there.
+    """Start a run or, without a config and in processes that were restarted, continue the one in `path`.
 
     `trusted` are a custom method and dataset that the user named: a run's file alone never runs code.
     """

@@ -1,4 +1,4 @@
-"""The page of several runs side by side."""
+"""The page that compares several runs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _results(table: Results) -> str:
 
 
 def _scenario(panel: Sequence[Group], name: str) -> list[str]:
-    """Curves, averages and growth in one scenario."""
+    """Curves, averages and parameters in one scenario."""
     wide, narrow = (charts.comparison_curves([panel], each) for each in (WIDE, NARROW))
     note = (
         "Top-1 on all classes seen; band: deviation over runs; diamond: published Last with the same memory."
@@ -93,7 +93,7 @@ def _scenario(panel: Sequence[Group], name: str) -> list[str]:
 
 
 def _runs(found: Sequence[Group], folder: Path) -> str:
-    """Every run, with a link to its own page where there is one."""
+    """All runs, with links to their own pages."""
     head = ["Run", "Method", "Seed", "Order", "Tasks", "Avg", "Last", "Forgetting", "Time"]
     rows = []
     for each in found:
@@ -114,7 +114,7 @@ def _runs(found: Sequence[Group], folder: Path) -> str:
 
 
 def _differences(found: Sequence[Group]) -> str:
-    """Where the configs differ."""
+    """The config keys in which the groups differ."""
     records = [each.records[0] for each in found]
     keys = differing_keys(records)
     if not keys:
