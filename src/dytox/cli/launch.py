@@ -17,7 +17,7 @@ from dytox.errors import Lost, UserError
 from dytox.machine import cores
 
 ENDED = -signal.SIGTERM  # the exit code of processes that the agent ends because another one has failed
-AGAIN = "the same command goes on"  # what to do after a process has died
+AGAIN = "the same command continues it"
 LAUNCHED = (
     "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started: the number of its process
 )
