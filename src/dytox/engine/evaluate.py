@@ -18,7 +18,7 @@ from dytox.engine.observer import Diverged
 from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.models.base import Output
-from dytox.models.prepared import held
+from dytox.models.prepared import cached
 from dytox.randomness import Position
 
 CPU_BATCH = 256  # of small models; beyond it activations leave the caches (docs/performance.md)
@@ -29,10 +29,10 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
     """Scores over the classes seen for uint8 or encoded images, (n, classes), on the CPU."""
 
     def predict(pixels: Tensor, part: slice) -> Tensor:
-        return method.predict(forward(method, prepared(method, pixels)))
+        return method.predict(forward(method, normalised(method, pixels)))
 
     wanted = images if isinstance(images, Tensor) else Request(images)
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(predict, wanted, world, method)
 
 
@@ -56,15 +56,15 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
     def extract(pixels: Tensor, part: slice) -> Tensor:
         if share is None:
             seen = pixels.flip(-1) if mirrored else pixels
-            return method.features(forward(method, prepared(method, seen)))
+            return method.features(forward(method, normalised(method, seen)))
         varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(extract, wanted, lesson.world, method)
 
 
-def prepared(method: Method, images: Tensor) -> Tensor:
+def normalised(method: Method, images: Tensor) -> Tensor:
     """uint8 images as the network takes them."""
     data = method.config.data
     return normalise(sent(images, method.device), data.mean, data.std)
@@ -101,8 +101,7 @@ def over_batches(
     places = [slice(start, min(start + batch, mine.stop)) for start in range(mine.start, mine.stop, batch)]
     decoded = in_parts(images, places, method.config.runtime.workers)
     fitting = Fitting(function)
-    parts = [fitting(pixels, part) for part, pixels in zip(places, decoded, strict=True)]
-    return world.gather(torch.cat(parts), count)
+    return world.gather(torch.cat(list(map(fitting, decoded, places))), count)
 
 
 def evaluation_batch(method: Method) -> int:

@@ -20,7 +20,7 @@ from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
 from dytox.errors import UserError
-from dytox.models.prepared import frozen, held
+from dytox.models.prepared import cached, frozen
 from dytox.randomness import Position
 
 
@@ -80,7 +80,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         workers=lesson.config.runtime.workers,
     )
     refuse_idle_processes(lesson, phase, loader)
-    with closing(loader), held(frozen(lesson.method.modules())):
+    with closing(loader), cached(frozen(lesson.method.modules())):
         while state.position.epoch < phase.config.epochs:
             run_epoch(lesson, phase, loader, update, observer, state)
             state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())

@@ -1,4 +1,4 @@
-"""What does not depend on the images: computed once a pass, or once while the weights stay as they are."""
+"""The part of a module's work that does not depend on the images, computed once while its weights stay."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Prepared = TypeVar("Prepared")
 class Preparing(Generic[Prepared]):
     """A module part of whose work depends on its weights alone."""
 
-    held: Prepared | None = None
+    cache: Prepared | None = None
 
     @abstractmethod
     def prepare(self) -> Prepared:
-        """That part."""
+        """Compute that part."""
 
     def prepared(self) -> Prepared:
-        """It, as it was when the weights were held, or computed now."""
-        return self.prepare() if self.held is None else self.held
+        """The cached result of `prepare` within `cached`, otherwise a new one."""
+        return self.prepare() if self.cache is None else self.cache
 
 
 @contextmanager
-def held(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Within it, what these modules prepare is computed once: their weights must not change until its end."""
-    mine = [each for each in modules if isinstance(each, Preparing) and each.held is None]
+def cached(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Within it each of these modules prepares once; their weights must not change until its end."""
+    mine = [each for each in modules if isinstance(each, Preparing) and each.cache is None]
     before = [_versions(each) for each in mine]
     with torch.no_grad():
         for each in mine:
-            each.held = each.prepare()
+            each.cache = each.prepare()
     try:
         yield
     finally:
         for each in mine:
-            del each.held  # compiled code sees what it saw before
-    assert before == [_versions(each) for each in mine], "weights changed while they were held"
+            del each.cache  # compiled code sees what it saw before
+    assert before == [_versions(each) for each in mine], "weights changed while they were cached"
 
 
 def frozen(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
