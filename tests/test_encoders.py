@@ -19,6 +19,7 @@ from dytox.config import Config, DataConfig
 from dytox.data import datasets
 from dytox.data.samples import Samples
 from dytox.errors import UserError
+from dytox.experiments.train import Watcher, train
 from dytox.models import encoders
 from dytox.models.pretrained import OwnEncoder, VisionTransformer
 
@@ -303,3 +304,90 @@ def test_what_is_no_encoder(vit: TimmViT, file: Path, tmp_path: Path) -> None:
 def test_a_vit_counts_its_tokens() -> None:
     vit = VisionTransformer(image_size=8, patch_size=2, dim=12, heads=3, depth=1, mlp_ratio=2.0)
     assert vit(torch.zeros(2, 3, 8, 8)).tokens.shape == (2, 17, 12)
+
+
+ON_ANY = ["dytox", "replay", "joint", "icarl", "wa", "ucir", "bic", "e2e", "der"]
+
+
+@pytest.mark.parametrize("method", ON_ANY)
+def test_every_method_takes_a_pretrained_encoder(
+    file: Path, tmp_path: Path, tiny: Callable[..., Config], made: Make, method: str
+) -> None:
+    """It learns and forgets, and the model directory needs the file no more."""
+    keep = {"training", "finetuning", "runtime", "memory", "loss", "method"}
+    config = tiny(method).model_dump(include=keep) | {"model": {"heads": HEADS}}
+    weights = tmp_path / "vit.safetensors"
+    weights.write_bytes(file.read_bytes())
+    frozen = method != "der"
+    learner = ContinualLearner.create("digits", method=method, config=config, encoder=weights, frozen=frozen)
+    before = {
+        name: each.clone() for name, each in learner.method.model.encoder_parts()[0].state_dict().items()
+    }
+    learner.learn(made(0, 2))
+    if method != "joint":
+        weights.unlink()
+        learner.learn(made(2, 4))
+        learner.forget("1")
+        assert learner.increments == [1, 2]
+    after = learner.method.model.encoder_parts()[0].state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert bool(moved) != frozen
+    learner.save(tmp_path / "model")
+    weights.unlink(missing_ok=True)
+    images = made(0, 4).images
+    loaded = ContinualLearner.load(tmp_path / "model")
+    assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))
+
+
+@pytest.mark.parametrize(
+    ("method", "encoder"),
+    [
+        ("dytox", "resnet8"),
+        ("icarl", "dytox"),
+        ("podnet", "hybrid"),
+        ("der", "dytox"),
+        ("replay-resnet", "hybrid"),
+    ],
+)
+def test_methods_and_encoders_are_combined_freely(
+    tiny: Callable[..., Config], made: Make, method: str, encoder: str
+) -> None:
+    learner = ContinualLearner(tiny(method, model={"encoder": encoder, "heads": 4, "dim": 16}))
+    for first, last in [(0, 2), (2, 4)]:
+        learner.learn(made(first, last))
+    assert learner.predict_proba(made(0, 4).images).shape == (48, 4)
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "words"),
+    [
+        (
+            "podnet",
+            {"encoder": "vit"},
+            "podnet works on convolutional encoders, so",
+        ),
+        ("simple_der", {"encoder": "dytox"}, "works on residual encoders"),
+        ("dytox", {"encoder": "vit", "frozen": True}, "it would stay random for ever"),
+        ("wa", {"encoder": "resnet8", "frozen": True}, "it would stay random for ever"),
+        ("der", {"frozen": True, "weights": "x"}, "der trains a copy of the encoder for each task"),
+        ("replay", {"encoder": "vti"}, "Unknown encoder 'vti': did you mean 'vit'"),
+        ("dytox", {"encoder": "resnet8", "heads": 3}, "is not a multiple of model.heads 3"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_sentence(
+    tiny: Callable[..., Config], method: str, model: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        ContinualLearner(tiny(method, model=model))
+
+
+def test_a_benchmark_begins_with_the_weights_of_a_file(
+    file: Path, vit: TimmViT, tiny: Callable[..., Config], tmp_path: Path
+) -> None:
+    sizes = {"patch_size": 2, "dim": DIM, "depth": DEPTH, "mlp_ratio": 2.0, "heads": HEADS}
+    model = {"encoder": "vit", "weights": str(file), "frozen": True, **sizes}
+    config = tiny("replay", model=model, scenario={"classes": 4, "increment": 2}, data={"test_share": 0.9})
+    train(config, tmp_path / "run", Watcher())
+    learner = ContinualLearner.load(tmp_path / "run" / "model")
+    weight = learner.method.model.encoder.cls_token
+    assert torch.equal(weight, vit.cls_token)

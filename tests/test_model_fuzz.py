@@ -239,7 +239,7 @@ def test_a_small_file_cannot_ask_for_the_whole_machine(model: Path) -> None:
     [
         (lambda c: c.update(classes=["a", "a", "b", "c"]), "its tasks do not fit its classes"),
         (lambda c: c.update(classes=["a"]), "its tasks do not fit its classes"),
-        (lambda c: c.update(temperature=0.0), "its temperature is none"),
+        (lambda c: c.update(temperature=0.0), "its temperature must be"),
         (lambda c: c["structure"]["model"].update(increments=[9]), "its tasks do not fit its classes"),
         (
             lambda c: c["structure"]["model"].update(forgotten=[]),

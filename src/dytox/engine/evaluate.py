@@ -32,10 +32,10 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
     """
 
     def predict(pixels: Tensor, part: slice) -> Tensor:
-        found = method.predict(forward(method, prepared(method, pixels)))
+        found = method.predict(forward(method, normalised(method, pixels)))
         if not method.config.evaluation.flip:
             return found
-        return (found + method.predict(forward(method, prepared(method, pixels.flip(-1))))) / 2
+        return (found + method.predict(forward(method, normalised(method, pixels.flip(-1))))) / 2
 
     wanted = images if isinstance(images, Tensor) else Request(images)
     with cached(method.modules()):
@@ -63,7 +63,7 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
     def extract(pixels: Tensor, part: slice) -> Tensor:
         if share is None:
             seen = pixels.flip(-1) if mirrored else pixels
-            return method.features(forward(method, prepared(method, seen)))
+            return method.features(forward(method, normalised(method, seen)))
         varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
@@ -71,7 +71,7 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         return over_batches(extract, wanted, lesson.world, method)
 
 
-def prepared(method: Method, images: Tensor) -> Tensor:
+def normalised(method: Method, images: Tensor) -> Tensor:
     """Normalise uint8 images and move them to the method's device."""
     data = method.config.data
     return normalise(sent(images, method.device), data.mean, data.std)
@@ -111,8 +111,7 @@ def over_batches(
     places = [slice(start, min(start + batch, mine.stop)) for start in range(mine.start, mine.stop, batch)]
     decoded = in_parts(images, places, method.config.runtime.workers)
     fitting = Fitting(function)
-    parts = [fitting(pixels, part) for part, pixels in zip(places, decoded, strict=True)]
-    return world.gather(torch.cat(parts), count)
+    return world.gather(torch.cat(list(map(fitting, decoded, places))), count)
 
 
 def evaluation_batch(method: Method) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from dytox import metrics
 from dytox.data.samples import Samples
 from dytox.data.scenario import Task
-from dytox.engine.evaluate import prepared, refuse_no_numbers
+from dytox.engine.evaluate import normalised, refuse_no_numbers
 from dytox.learner import ContinualLearner
 from dytox.learner.assessment import assess
 
@@ -59,7 +59,7 @@ def introspection(learner: ContinualLearner, test: Samples) -> dict[str, Tensor]
     places = test.labels.argsort(stable=True)[evenly]
     shown = test.take(places)
     pixels = shown.pixels()
-    found = learner.method.introspect(prepared(learner.method, pixels).to(learner.method.dtype))
+    found = learner.method.introspect(normalised(learner.method, pixels).to(learner.method.dtype))
     return {
         "images": pixels,
         "image_labels": shown.labels,

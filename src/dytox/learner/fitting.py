@@ -1,4 +1,4 @@
-"""Whether the parts of a saved model fit each other: asked before any of them is used."""
+"""Checks that the parts of a saved model fit each other, before any of them is used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def config_of(saved: SavedModel, trusted: str | None = None, encoder: nn.Module 
     _check_weights(config, about["structure"], saved.model, encoder)
     _check_memory(saved.memory or {}, config.data, len(about["classes"]))
     if not all(_is_event(entry) for entry in saved.history):
-        raise ValueError("its history is none")
+        raise ValueError("its history is not a list of lessons")
     return config
 
 
@@ -59,7 +59,7 @@ def _check_description(about: Mapping[str, Any]) -> None:
     if not (text and sizes and len(names) == len(set(names)) == sum(increments)):
         raise ValueError("its tasks do not fit its classes")
     if type(about["temperature"]) is not float or not 0 < about["temperature"] < 1e6:
-        raise ValueError("its temperature is none")
+        raise ValueError("its temperature must be a finite positive number")
 
 
 def _check_weights(
