@@ -1,4 +1,4 @@
-"""What a model makes of labelled images, for a person: by class, by task, and what is taken for what."""
+"""Results on labelled images: overall, for each class and task, and the most frequent confusions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ClassResult:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task, counted from 1; `task_aware_top1`: if the task is told."""
+    """One task, counted from 1; `task_aware_top1` chooses among the classes of the true task only."""
 
     task: int
     images: int
@@ -35,7 +35,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Confusion:
-    """So many images of one class were taken for another."""
+    """The number of images of one class that were taken for another class."""
 
     name: str
     taken_for: str

@@ -1,4 +1,4 @@
-"""A classifier that is taught new classes, task after task: method + memory + class names."""
+"""The learner: a classifier that learns new classes task by task, and can forget classes."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ class ContinualLearner(Classifier):
         held_out: float = 0.0,
         observer: Observer | None = None,
     ) -> None:
-        """Learns one task, or refreshes what is known where no class is new.
+        """Learn one task; if no class is new, refresh the known classes.
 
         Without labels, `images` is a folder of class folders, or a dataset of images with labels. Images of
-        classes that are known join the rehearsal. `held_out` is the share of each class that is not
-        learned but kept to choose the temperature of the confidences by.
+        known classes join the rehearsal. `held_out` is the share of each class that is kept out of training, to
+        calibrate the confidences on.
         """
         pixels, names = inputs.labelled(images, labels, self.size, self.config.data.resize)
         samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
@@ -97,16 +97,16 @@ class ContinualLearner(Classifier):
         self.learn_task(learned, new, held_out=held, observer=observer)
 
     def sorted_in(self, images: Stored, names: Sequence[str]) -> tuple[Samples, list[str]]:
-        """Images with their labels, known classes by their place and new ones behind, and the new names."""
+        """Label images: known classes have their place, new ones follow; return samples and the new names."""
         new = in_order(set(names) - set(self.class_names))
         check(new, self.class_names)
         place = {name: label for label, name in enumerate([*self.class_names, *new])}
         return Samples(images, torch.tensor([place[name] for name in names])), new
 
     def fresh(self, samples: Samples, new: Sequence[str], called: Sequence[str] = ()) -> Samples:
-        """Without images that it keeps already: those held out would no longer be, if they were learned.
+        """Leave out images that the model already keeps: training on held-out images would spoil them.
 
-        One that it keeps as another class is refused, called by what is at its place in `called`.
+        An image that is kept under another class is refused; `called` names each image in the error.
         """
         kept = (self.memory.samples, self.held_out)
         return without_kept(samples, kept, self.class_names, new, called)
@@ -120,9 +120,10 @@ class ContinualLearner(Classifier):
         observer: Observer | None = None,
         start: State | None = None,
     ) -> None:
-        """Learns the next task, whose labels go on where the last ended; if it fails, nothing has changed.
+        """Learn the next task, whose labels follow those of the last; if it fails, nothing has changed.
 
-        Samples with labels below are of known classes and join their rehearsal; `held_out` is not learned.
+        Samples with smaller labels are of known classes and join the rehearsal; `held_out` is not trained on.
+        `start` is the state of an interrupted lesson to continue from.
         """
         began = time.perf_counter()
         old = len(self.class_names)
@@ -153,7 +154,7 @@ class ContinualLearner(Classifier):
         self.history.append(self._record(names, again, len(samples), time.perf_counter() - began))
 
     def refuse(self, names: Sequence[str], known: Samples) -> None:
-        """Raises where these new classes with these images of known ones cannot be learned."""
+        """Raise if these new classes, with these images of known classes, cannot be learned."""
         task = Task(len(self.increments), len(self.class_names), len(names))
         if not names and not len(known):
             raise UserError("There is nothing to learn: give images of at least one class.")
@@ -199,7 +200,7 @@ class ContinualLearner(Classifier):
         return self.earlier if self.class_names else samples.take(torch.empty(0, dtype=torch.int64))
 
     def forget(self, *names: str) -> None:
-        """Removes classes: their outputs and their images. What the shared weights learned of them stays."""
+        """Remove classes with their outputs and stored images; what shared weights learned from them stays."""
         places = sorted({self.place(name) for name in names})
         if len(places) == len(self.class_names):
             raise UserError("Nothing would be left of this model: delete its directory instead.")
@@ -220,6 +221,6 @@ class ContinualLearner(Classifier):
 
 
 def refuse_single_class(task: Task, names: Sequence[str]) -> None:
-    """One class alone cannot be told from anything."""
+    """Raise if the first task has a single class, which nothing could be told apart from."""
     if task.seen < 2:
         raise UserError(f"A first task of one class ({names[0]!r}) teaches nothing: give it at least two.")

@@ -1,4 +1,4 @@
-"""Images that a model is given, and keeps already."""
+"""Find images that are given to a model which already stores them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dytox.errors import UserError
 def without_kept(
     samples: Samples, kept: Sequence[Samples], known: Sequence[str], new: Sequence[str], called: Sequence[str]
 ) -> Samples:
-    """The samples but for those that are kept; one that is kept as another class is refused.
+    """Return the samples that are not among `kept`; refuse an image that is kept under another class.
 
-    Not so where both classes are known and given here: what was learned once may be given again. An error
-    calls an image by what is at its place in `called`, if there is anything.
+    It is not refused if both classes are known and both are given here: what was learned once may be given
+    again. `called` names each image in the error, for example by its file.
     """
     before, here = defaultdict(set), defaultdict(set)  # the labels of an image that is kept
     for part in kept:
