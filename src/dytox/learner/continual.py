@@ -88,8 +88,8 @@ class ContinualLearner(Classifier):
         """Learn one task; if no class is new, refresh the known classes.
 
         Without labels, `images` is a folder of class folders, or a dataset of images with labels. Images of
-        known classes join the rehearsal. `held_out` is the share of each class that is kept out of training, to
-        calibrate the confidences on.
+        known classes join the rehearsal. `held_out` is the share of each class that is kept out of training
+        and used to calibrate the confidences.
         """
         pixels, names = inputs.labelled(images, labels, self.size, self.config.data.resize)
         samples, new = self.sorted_in(pixels, [tidy(name) for name in names])
@@ -200,7 +200,7 @@ class ContinualLearner(Classifier):
         return self.earlier if self.class_names else samples.take(torch.empty(0, dtype=torch.int64))
 
     def forget(self, *names: str) -> None:
-        """Remove classes with their outputs and stored images; what shared weights learned from them stays."""
+        """Remove classes with their outputs and images; what shared weights learned from them stays."""
         places = sorted({self.place(name) for name in names})
         if len(places) == len(self.class_names):
             raise UserError("Nothing would be left of this model: delete its directory instead.")
