@@ -86,6 +86,9 @@ def layers(
     for _, scenario in chain:
         switches |= {key: scenario[key] for key in ("scale", *VARIANTS) if key in scenario}
     name, presets = _presets(method)
+    base = presets[0][1]
+    if str(switches["scale"]) not in base.scales:
+        raise unknown("scale", switches["scale"], base.scales)
     found = [Layer("recipe", {"recipe": chain[-1][0]}), Layer("--method", {"method": {"name": name}})]
     for origin, preset in presets:
         found += _of_preset(origin, preset, switches)
@@ -136,8 +139,6 @@ def _presets(method: str) -> tuple[str, list[tuple[str, Preset]]]:
 def _of_preset(origin: str, preset: Preset, switches: Mapping[str, Any]) -> Iterator[Layer]:
     """The general values of a preset, those of the scale, and those of the switches that are on."""
     scale = switches["scale"]
-    if preset.scales and origin.startswith("base") and str(scale) not in preset.scales:
-        raise unknown("scale", scale, preset.scales)
     yield Layer(origin, preset.config)
     yield Layer(f"{origin} (scale {scale})", preset.scales.get(scale, {}))
     for switch in VARIANTS:
@@ -166,11 +167,13 @@ def _refuse_other_code(recipe: str, name: str, found: list[Layer], given: list[L
                 f"{layer.name} sets method.name to {other!r}: choose a method with --method, which brings "
                 "its presets too."
             )
-    chosen = {"found": None, "given": None}
-    for kind, several in (("found", found), ("given", given)):
-        for layer in several:
-            section = layer.values.get("data")
-            if isinstance(section, Mapping) and isinstance(section.get("dataset"), str):
-                chosen[kind] = section["dataset"]
-    if chosen["given"] is None and chosen["found"] is not None:
-        confirm(chosen["found"], (), where=f"The recipe {recipe}", option="--dataset")
+    if not _datasets(given):
+        for dataset in _datasets(found)[-1:]:
+            confirm(dataset, (), where=f"The recipe {recipe}", option="--dataset")
+
+
+def _datasets(several: Iterable[Layer]) -> list[str]:
+    """The datasets that layers name, in their order."""
+    sections = [layer.values.get("data") for layer in several]
+    named = [section.get("dataset") for section in sections if isinstance(section, Mapping)]
+    return [dataset for dataset in named if isinstance(dataset, str)]
