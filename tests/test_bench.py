@@ -18,7 +18,7 @@ from dytox.config import AugmentConfig
 from dytox.data.augment import Augmentation
 from dytox.data.loader import Loader
 from dytox.data.randaugment import OPERATIONS
-from dytox.memory.herding import herd
+from dytox.memory import herd
 from dytox.methods.dytox import DyToxMethod
 
 CPU = torch.device("cpu")
@@ -144,8 +144,8 @@ def test_the_command(monkeypatch):
     assert sum(found["task"]["parts"].values()) == pytest.approx(1)
     assert sum(found["task"]["phases"].values()) == pytest.approx(1)
     shown = CliRunner().invoke(app, ["bench", "herding", "growth", "parts", *arguments[1:]])
-    assert re.search(r"Herding 20 of 30 images: [\d,.]+ ±\d+% classes/s, plainly [\d,.]+ ±", shown.output)
-    assert all(words in shown.output for words in ("images of 16 px", "residual sums", "what is left"))
+    assert re.search(r"Herding 20 of 30 images: [\d,.]+ ±\d+% classes/s, plain form [\d,.]+ ±", shown.output)
+    assert all(words in shown.output for words in ("images of 16 px", "residual sums", "the rest"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dytox.calibration import confidences, temperature, threshold
-from dytox.data.held_out import hold_out
+from dytox.data.datasets import hold_out
 from dytox.data.samples import Samples
 from dytox.errors import UserError
 

@@ -167,6 +167,7 @@ def test_summary_holds_every_figure() -> None:
         "dataset": "digits",
         "seed": 1,
         "order": [2, 0, 1],
+        "flipped": False,
         "accuracy_matrix": MATRIX,
         "avg_top1": 76.0,  # (90 + 70 + 68) / 3, the first step included
         "last_top1": 68.0,

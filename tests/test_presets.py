@@ -50,9 +50,11 @@ def test_every_scenario_goes_with_every_method() -> None:
 @pytest.mark.parametrize(("scenario", "method"), PAIRS)
 def test_two_tasks(scenario: str, method: str, made: Callable[..., Samples]) -> None:
     """At its own scale, with its own losses, memory and schedule; only sizes and lengths are small."""
-    values = SMALL
-    if recipes.compose(scenario, method=method).model.decoder == "pool":
+    values, model = SMALL, recipes.compose(scenario, method=method).model
+    if model.decoder == "pool":
         values = {**SMALL, "model": {"encoder": "resnet8"}}
+    elif model.encoder.startswith("conv"):
+        values = {**SMALL, "model": {"encoder": "conv-tiny"}}
     config = recipes.compose(scenario, method=method, values=values)
     learner = ContinualLearner(config)
     for first in (0, 2):

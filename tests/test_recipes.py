@@ -20,13 +20,19 @@ from dytox.recipes import reading
 
 SCENARIOS = [
     "cifar100-10",
+    "cifar100-10-fast",
     "cifar100-10-short",
     "cifar100-10-tuned",
     "cifar100-20",
+    "cifar100-20-fast",
     "cifar100-50",
+    "cifar100-50-fast",
     "cifar100-b50-10",
+    "cifar100-b50-10-fast",
     "cifar100-b50-2",
+    "cifar100-b50-2-fast",
     "cifar100-b50-5",
+    "cifar100-b50-5-fast",
     "cifar20-5-short",
     "cifar20-5-tuned",
     "digits",
@@ -174,7 +180,7 @@ def test_dytox_plus_is_dytox_with_mixup_and_plus_plus_has_asam_too(recipe: str) 
     assert plus.augment.mixup == plus_plus.augment.mixup == 0.8
     assert (plus_plus.sam.rho, plus_plus.sam.adaptive) == (3.0, True)
     assert (plus_plus.sam.skip_first, plus_plus.sam.phases) == (True, ["train"])
-    assert plus.loss.label_smoothing == 0.0
+    assert plus.loss.label_smoothing == (0.1 if recipe.endswith("-fast") else 0.0)
     unmixed = plus.augment.model_copy(update={"mixup": 0.0})
     assert plus.model_copy(update={"augment": unmixed}) == dytox
     assert plus_plus.model_copy(update={"augment": unmixed, "sam": dytox.sam}) == dytox
@@ -366,7 +372,7 @@ def test_a_methods_own_options_are_checked_once_the_method_is_known() -> None:
     [
         ("digit", "Unknown recipe 'digit': did you mean 'digits'?"),
         ("cifar20-short", "did you mean 'cifar20-5-short'?"),
-        ("mnist", "Unknown recipe 'mnist': there is cifar100-10, cifar100-10-short, "),
+        ("mnist", "Unknown recipe 'mnist': there is cifar100-10, cifar100-10-fast, "),
     ],
 )
 def test_an_unknown_recipe_gets_a_hint(name: str, words: str) -> None:
@@ -451,7 +457,7 @@ def test_it_needs_no_about(own: Path) -> None:
         ("a: &a [1]\nconfig: [*a, *a]\n", "is not readable as YAML in line 2: aliases (*) are not allowed"),
         ("scale: " + "[" * 100_000, "nested too deeply"),
         ("#" * 2**20 + "\n", "It is larger than 1 MiB"),
-        ("scale: tiny\nconfig: {}\n", "Unknown scale 'tiny': there is demo, paper, short."),
+        ("scale: tiny\nconfig: {}\n", "Unknown scale 'tiny': there is demo, fast, paper, short."),
         ("scale: [demo]\nconfig: {}\n", "Unknown scale"),
         ("scale: demo\nconfig: {trainin: {}}\n", "Unknown config key 'trainin': did you mean 'training'?"),
         ("scale: demo\nconfig: {training: {lr: fast}}\n", "training.lr should be a valid number, not 'fast'"),

@@ -19,8 +19,8 @@ def test_durations(seconds: float, shown: str) -> None:
 
 
 def test_figures() -> None:
-    assert text.rounded(None) == "–"
-    assert text.rounded(51.68) == "51.7"
+    assert text.number_text(None) == "–"
+    assert text.number_text(51.68) == "51.7"
     assert text.with_deviation(*(67.33, None)) == "67.33"
     assert text.with_deviation(*(67.333, 0.2)) == "67.33 ± 0.20"
     assert text.with_deviation(None, None) == "–"

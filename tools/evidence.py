@@ -1,4 +1,4 @@
-"""`make evidence`: runs a part of `results/` again and says whether it comes out within the recorded spread.
+"""`make evidence`: repeats a part of `results/` and checks that it comes out within the recorded spread.
 
 Some ten minutes on two cores (20 on one that is shared). The runs on CIFAR-100 need its folder:
 `make evidence DATA=DIR`.
@@ -19,12 +19,12 @@ from dytox.experiments.train import train
 from dytox.experiments.watchers import Watcher
 from dytox.recipes import compose
 
-LEAST = 3.0  # points: what other roundings on another machine may do to a run
+LEAST = 3.0  # points by which other rounding on another machine may change a run
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A recipe with a method, of which the first tasks are run again with seed 0."""
+    """A recipe with a method; its first tasks are run again with seed 0."""
 
     recipe: str
     method: str
@@ -41,24 +41,24 @@ CLAIMS = [
 
 
 def average(metrics: dict[str, Any], tasks: int) -> float:
-    """Of the accuracy after each of the first tasks."""
+    """Return the mean accuracy over the first tasks."""
     return statistics.mean(step["top1"] for step in metrics["steps"][:tasks])
 
 
 def recorded(claim: Claim, tasks: int) -> tuple[float, float]:
-    """The mean over the recorded seeds, and how far from it a run may be: twice their standard deviation."""
+    """Return the mean over the recorded seeds, and the tolerance: twice their standard deviation."""
     found = [average(run, tasks) for run in seeds(claim.recipe)[claim.method]]
     spread = statistics.stdev(found) if len(found) > 1 else 0.0
     return statistics.mean(found), max(2 * spread, LEAST)
 
 
 def main(data: str | None) -> int:
-    """Prints a line a claim; 1 where one is outside."""
+    """Print a line per claim; return 1 if one is outside its tolerance."""
     failed = False
     for claim in CLAIMS:
         name = f"{claim.recipe}, {claim.method}"
         if claim.needs_data and not data:
-            print(f"{name}: not run, as no folder of the data was given (make evidence DATA=DIR)")
+            print(f"{name}: skipped, as no data folder was given (make evidence DATA=DIR)")
             continue
         overrides = [
             f"scenario.classes={claim.classes}",

@@ -1,4 +1,4 @@
-"""Builds wheel and sdist, installs the wheel in a new environment elsewhere, and uses it there.
+"""Build wheel and sdist, install the wheel in a new environment elsewhere, and use it there.
 
     python tools/packaged.py [--out dist]
 
@@ -41,7 +41,7 @@ SHORT = (
 
 
 def build(folder: Path) -> Path:
-    """The wheel, after a look into it and into the sdist."""
+    """Build wheel and sdist, check their contents, and return the wheel."""
     subprocess.run(
         [sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, stdout=subprocess.DEVNULL
     )
@@ -65,7 +65,7 @@ def _require(archive: Path, names: list[str], wanted: tuple[str, ...]) -> None:
 
 
 def use(wheel: Path, folder: Path) -> None:
-    """Installs the wheel in a new environment and runs the program from a folder far from the checkout."""
+    """Install the wheel in a new environment and run the program from a folder outside the checkout."""
     venv.create(folder / "env", with_pip=True)
     scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
     constraints = ROOT / "constraints.txt"
@@ -86,11 +86,11 @@ def use(wheel: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """What the command line asks for."""
+    """Build and try the packages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where wheel and sdist go")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for wheel and sdist")
     wheel = build(parser.parse_args().out.resolve())
     with tempfile.TemporaryDirectory() as folder:
         use(wheel, Path(folder))

@@ -1,4 +1,4 @@
-"""Writes the tables of measured figures from the metrics in results/, so that no figure is copied by hand.
+"""Write the tables of measured figures from the metrics in results/, so that no figure is copied by hand.
 
     python tools/results.py [--check]
 
@@ -26,7 +26,7 @@ _ASKED = re.compile(r"(<!-- results/([\w.-]+): ([^>]+?) -->\n).*?(<!-- end -->)"
 
 
 def seeds(recipe: str) -> dict[str, list[dict[str, Any]]]:
-    """The metrics of every recorded seed, by method."""
+    """Read the metrics of every recorded seed, by method."""
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((ROOT / "results" / recipe).glob("*-seed-*.json")):
         method = path.stem.rpartition("-seed-")[0]
@@ -35,7 +35,7 @@ def seeds(recipe: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def figure(values: list[float]) -> str:
-    """The mean, and of several the standard deviation (n - 1)."""
+    """Return the mean and, of several values, the standard deviation (n - 1)."""
     mean = f"{statistics.mean(values):.1f}"
     if len(values) == 1:
         return mean
@@ -44,7 +44,7 @@ def figure(values: list[float]) -> str:
 
 
 def row(method: str, runs: list[dict[str, Any]]) -> str:
-    """A line of the table; the accuracies after each task are means over the seeds."""
+    """Return a line of the table; the accuracies after each task are means over the seeds."""
     last = figure([run["last_top1"] for run in runs])
     if len(runs[0]["steps"]) == 1:
         return f"| `{method}`, all at once | {len(runs)} | | | {last} | |"
@@ -55,15 +55,15 @@ def row(method: str, runs: list[dict[str, Any]]) -> str:
 
 
 def table(recipe: str, methods: list[str]) -> str:
-    """The rows of these methods, in their order."""
+    """Return the rows of these methods, in the given order."""
     found = seeds(recipe)
     return "\n".join([*HEAD, *(row(method, found[method]) for method in methods)]) + "\n"
 
 
 def main() -> None:
-    """Fills in the tables of all pages, or compares them."""
+    """Fill in the tables of all pages, or check them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where a table is old")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a table is out of date")
     check = parser.parse_args().check
     for path in PAGES:
         old = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Kills a run with SIGKILL again and again, resumes it each time, and compares it with a run left in peace.
+"""Kill a run with SIGKILL many times, resume it each time, and compare it with an uninterrupted run.
 
     python tools/torture.py --kills 200 [--seed 0]
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # torch imports it at the first update: here, so that each child need not
+import torch._dynamo  # torch imports it at the first update; imported here once for all children
 
 from dytox.config import Config
 from dytox.experiments.train import resume, train
@@ -48,7 +48,7 @@ KILLS_PER_RUN = 6
 
 
 def result(out: Path) -> tuple[Any, ...]:
-    """All that must be the same."""
+    """Return everything that must be the same."""
     run = RunDirectory(out)
     saved = model_directory.load(run.model)
     found = run.read_metrics()
@@ -58,7 +58,7 @@ def result(out: Path) -> tuple[Any, ...]:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Bit by bit."""
+    """Compare two runs bit by bit."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, torch.Tensor):
@@ -67,7 +67,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def work(config: Config, out: Path) -> None:
-    """Begins the run, or goes on with it."""
+    """Start the run, or resume it."""
     if (out / "config.yaml").exists():
         resume(out, Watcher())
     else:
@@ -75,7 +75,7 @@ def work(config: Config, out: Path) -> None:
 
 
 def die_at_rename(number: int, *, before: bool) -> None:
-    """Lets this process kill itself around its n-th rename."""
+    """Let this process kill itself before or after its n-th rename."""
     replace, calls = os.replace, iter(range(10**9))
 
     def deadly(source: Any, target: Any) -> None:
@@ -90,7 +90,7 @@ def die_at_rename(number: int, *, before: bool) -> None:
 
 
 def child(action: Callable[[], None]) -> int:
-    """The id of a new process that does this and ends."""
+    """Run a function in a new process and return the process id."""
     number = os.fork()
     if number:
         return number
@@ -104,7 +104,7 @@ def child(action: Callable[[], None]) -> int:
 
 
 def ended(number: int, seconds: float) -> bool | None:
-    """Whether the process finished its work or was killed; None if it still runs after so long."""
+    """Return whether the process finished or was killed; None if it still runs after the timeout."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found, status = os.waitpid(number, os.WNOHANG)
@@ -117,7 +117,7 @@ def ended(number: int, seconds: float) -> bool | None:
 
 
 def killed(config: Config, out: Path, chance: random.Random, seconds: float) -> str | None:
-    """Runs it until it is killed, and says where it was; None if it finished before."""
+    """Run until the kill and return the place where it happened; None if the run finished before."""
     if chance.random() < 0.5:
         number, before = chance.randrange(14), chance.random() < 0.5
 
@@ -136,7 +136,7 @@ def killed(config: Config, out: Path, chance: random.Random, seconds: float) -> 
 
 
 def torture(kills: int, seed: int) -> Counter[str]:
-    """So many kills, over as many runs as it takes; how often each place was hit."""
+    """Make this many kills, over as many runs as needed; count how often each place was hit."""
     chance = random.Random(seed)
     config = compose("digits", overrides=CONFIG)
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +156,9 @@ def torture(kills: int, seed: int) -> Counter[str]:
             runs += 1
             if not all(equal(mine, theirs) for mine, theirs in zip(result(out), expected, strict=True)):
                 raise SystemExit(f"run {runs} differs after {places.total()} kills (seed {seed})")
-    print(f"{places.total()} kills at {len(places)} places in {runs} runs: each ended as if left in peace")
+    print(
+        f"{places.total()} kills at {len(places)} places in {runs} runs: all ended like the uninterrupted one"
+    )
     return places
 
 

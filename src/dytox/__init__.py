@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# OpenMP's threads sleep while they wait. By default they spin, and beside any other load they would take the
+# cores from the threads that they wait for. Read when torch is loaded, so that this must come before it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from dytox.learner import ContinualLearner

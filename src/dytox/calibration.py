@@ -1,8 +1,8 @@
-"""From scores to confidences that keep their word, and when to say nothing: pure functions.
+"""Calibrated confidences, and the threshold below which a prediction is rejected: pure functions.
 
-A method's scores are between 0 and 1 for each class: a distribution (softmax), a probability of its own for
-each class (sigmoid), or whatever else the method predicts by. One number, the temperature, makes confidences
-of them, and it is chosen on images that were not learned.
+The scores of a method are between 0 and 1 for each class: a distribution (softmax), independent probabilities
+(sigmoid), or another quantity by which the method predicts. One number, the temperature, turns them into
+confidences; it is chosen on images that were not used for training.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import math
 import torch
 from torch import Tensor
 
-LEAST = 1e-30  # a score below counts as this
+LEAST = 1e-30  # the lower bound of scores
 WIDEST = math.log(20)  # the temperature is between 1/20 and 20
 
 
 def confidences(scores: Tensor, temperature: float) -> Tensor:
-    """p = softmax(log(scores) / T), (n, classes): sums to 1, in the order of the scores.
+    """p = softmax(log(scores) / T), (n, classes): each row sums to 1 and keeps the order of the scores.
 
-    Of softmax scores that is temperature scaling of their logits (Guo 2017).
+    For softmax scores this is temperature scaling of the logits (Guo 2017).
     """
     return (scores.clamp_min(LEAST).log() / temperature).softmax(dim=1)
 
 
 def temperature(scores: Tensor, labels: Tensor) -> float:
-    """The T with the least -Σ log p of the right classes.
+    """The temperature T that minimises -Σ log p of the correct classes.
 
-    As Platt does, each target keeps 1/(n + 2) for the other classes: a few images that are all right
-    do not make the confidences boundless.
+    As in Platt scaling, each target gives 1/(n + 2) to the other classes, so that a few images that are all
+    classified correctly do not lead to unlimited confidence.
     """
     classes = scores.shape[1]
     if not len(labels) or classes < 2:
@@ -42,14 +42,14 @@ def temperature(scores: Tensor, labels: Tensor) -> float:
         return -float((targets * found.clamp_min(LEAST).log()).sum())
 
     low, high = -WIDEST, WIDEST
-    while high - low > 1e-4:  # convex in 1 / T, so it falls and then rises
+    while high - low > 1e-4:  # the loss is convex in 1 / T, so it has one minimum
         left, right = low + (high - low) / 3, high - (high - low) / 3
         low, high = (low, right) if loss(left) < loss(right) else (left, high)
     return math.exp((low + high) / 2)
 
 
 def threshold(confidence: Tensor, right: Tensor, error_rate: float) -> float:
-    """The lowest confidence from which on at most this share of the answers is wrong; ∞ if there is none."""
+    """The lowest confidence above which at most `error_rate` of the answers are wrong; ∞ if there is none."""
     best = math.inf
     order = confidence.argsort(descending=True)
     errors = (~right[order]).cumsum(0).tolist()

@@ -97,7 +97,10 @@ class ModelConfig(Section):
     The defaults are the transformer of DyTox (table "DyTox's architectures").
     """
 
-    encoder: str = "dytox"  # dytox (SABs) | hybrid | resnet8 | resnet18 | resnet32 | vit | own (your module)
+    encoder: str = (
+        "dytox"  # dytox (SABs) | conv-tiny | conv-small | conv-medium | hybrid | resnet8 | resnet18 |
+    )
+    # resnet32 | vit | own (your module)
     decoder: Literal["tab", "tab-per-task", "film", "adapters", "pool"] = (
         "tab"  # from tokens to an embedding for each task; pool: one feature vector, without task tokens
     )
@@ -113,7 +116,7 @@ class ModelConfig(Section):
     locality_strength: float = Field(1.0, gt=0)  # of GPSA's initial positional attention
     hybrid: Literal["resnet8", "resnet18", "resnet32"] = "resnet18"  # of encoder hybrid: its first 3 stages
     stem: Literal["small", "large"] = "small"  # of a ResNet: 3×3, or 7×7 with stride 2 and max-pool
-    last_relu: bool = True  # of a ResNet: off, features may be negative
+    last_relu: bool = True  # of a ResNet, or conv's last GELU: off, features may be negative
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> ModelConfig:
@@ -129,6 +132,14 @@ class LossConfig(Section):
     label_smoothing: float = Field(
         0.0, ge=0, lt=1
     )  # share of the target that is spread over all classes seen
+    prior: float = Field(0.0, ge=0)  # softmax, in training: this times log(share of the class's images) is
+    # added to each logit, so that frequent classes are not preferred (balanced softmax); 0: off
+
+    @model_validator(mode="after")
+    def _prior_needs_softmax(self) -> LossConfig:
+        if self.prior and self.activation != "softmax":
+            raise ValueError(f"loss.prior {self.prior:g} needs loss.activation softmax")
+        return self
 
 
 class OptimizerConfig(Section):
@@ -142,35 +153,60 @@ class OptimizerConfig(Section):
     )  # adamw
     eps: float = Field(1e-8, gt=0)  # of adamw
     momentum: float = Field(0.9, ge=0, lt=1)  # of sgd
+    nesterov: bool = False  # of sgd: Nesterov's form of the momentum
 
 
 class ScheduleConfig(Section):
-    """The learning rate of each epoch."""
+    """The learning rate in the course of a phase."""
 
-    name: Literal["cosine", "constant", "step"] = "constant"  # how it goes on after the warm-up
+    name: Literal["cosine", "constant", "step", "linear"] = "constant"  # how it goes on after the warm-up
+    per_step: bool = False  # whether it changes at every step; otherwise at every epoch
     warmup_epochs: int = Field(0, ge=0)  # in which it rises linearly
+    warmup_share: float = Field(0.0, ge=0, lt=1)  # the warm-up as a share of the phase, not in epochs
     warmup_lr: float = Field(1e-6, ge=0)  # where the warm-up starts
-    min_lr: float = Field(1e-5, ge=0)  # where the cosine ends
+    min_lr: float = Field(1e-5, ge=0)  # where the cosine and the linear schedule end
     milestones: list[int] = []  # of `step`: epochs at which the lr is multiplied by gamma
     gamma: float = Field(0.1, gt=0, le=1)  # of `step`
+
+
+class EncoderPhaseConfig(Section):
+    """The encoder's own learning rate and optimiser in a phase; batch and schedule are those of the phase."""
+
+    lr: float = Field(0.1, gt=0)  # learning rate, before scaling
+    optimizer: OptimizerConfig = OptimizerConfig(name="sgd", nesterov=True, weight_decay=5e-4)
 
 
 class PhaseConfig(Section):
     """A training phase. Batch and learning rate are global figures, whatever the number of processes."""
 
     epochs: int = Field(500, ge=0)  # of each task
+    first_epochs: int | None = Field(None, gt=0)  # of the first task; null: `epochs`
     batch: int = Field(256, gt=1)  # images a step, over all processes
     lr: float = Field(5e-4, gt=0)  # learning rate, before scaling
     lr_reference_batch: int | None = Field(512, gt=0)  # lr is scaled by batch / this; null: lr as it is
     repeats: int = Field(1, gt=0)  # repeated augmentation: an image so many times in a draw
     clip_norm: float | None = Field(None, gt=0)  # of the whole gradient; null: no clipping
+    ema: float | None = Field(
+        None, gt=0, lt=1
+    )  # decay of a moving average that replaces the weights at the end
     optimizer: OptimizerConfig = OptimizerConfig()
+    encoder: EncoderPhaseConfig | None = None  # null: the encoder learns as everything else does
     schedule: ScheduleConfig = ScheduleConfig()
 
     @property
     def effective_lr(self) -> float:
         """The learning rate after scaling with the batch."""
-        return self.lr if self.lr_reference_batch is None else self.lr * self.batch / self.lr_reference_batch
+        return self.scaled(self.lr)
+
+    def scaled(self, lr: float) -> float:
+        """This learning rate after scaling with the batch."""
+        return lr if self.lr_reference_batch is None else lr * self.batch / self.lr_reference_batch
+
+    def for_task(self, task: int) -> PhaseConfig:
+        """The phase as it is in this task, counted from 0."""
+        if task or self.first_epochs is None:
+            return self
+        return self.model_copy(update={"epochs": self.first_epochs})
 
 
 class SamConfig(Section):
@@ -225,6 +261,12 @@ class RuntimeConfig(Section):
     loggers: list[Literal["tensorboard", "wandb"]] = []  # which also receive what log.jsonl does
 
 
+class EvaluationConfig(Section):
+    """How predictions are made."""
+
+    flip: bool = False  # whether the scores of an image and of its mirror image are averaged
+
+
 class Config(Section):
     """The whole config of a run."""
 
@@ -242,6 +284,7 @@ class Config(Section):
     )
     finetuning: PhaseConfig = PhaseConfig(epochs=20, lr=5e-5)
     sam: SamConfig = SamConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
     runtime: RuntimeConfig = RuntimeConfig()
 
     def decisive(self) -> dict[str, Any]:
@@ -255,12 +298,19 @@ class Config(Section):
         if increments is not None and (not increments or min(increments) < 1):
             raise ValueError(f"scenario.increments {increments}: every task needs at least one class")
         for name, phase in (("training", self.training), ("finetuning", self.finetuning)):
-            if phase.epochs and phase.schedule.warmup_epochs >= phase.epochs:
+            schedule = phase.schedule
+            if phase.epochs and schedule.warmup_epochs >= min(
+                phase.epochs, phase.first_epochs or phase.epochs
+            ):
                 raise ValueError(
-                    f"{name}.schedule.warmup_epochs {phase.schedule.warmup_epochs} must be below "
+                    f"{name}.schedule.warmup_epochs {schedule.warmup_epochs} must be below "
                     f"{name}.epochs {phase.epochs}"
                 )
-            if phase.schedule.name == "cosine" and phase.schedule.min_lr > phase.effective_lr:
+            if schedule.warmup_epochs and schedule.warmup_share:
+                raise ValueError(
+                    f"{name}.schedule has both warmup_epochs and warmup_share: set one of them to 0"
+                )
+            if schedule.name in ("cosine", "linear") and schedule.min_lr > phase.effective_lr:
                 raise ValueError(
                     f"{name}.schedule.min_lr {phase.schedule.min_lr:g} is above the learning rate "
                     f"{phase.effective_lr:g}"

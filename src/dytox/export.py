@@ -1,7 +1,8 @@
-"""A model as one file that predicts without dytox: ONNX, or torch.export's.
+"""Export of a model to one file that predicts without dytox: ONNX or torch.export.
 
-In: uint8 images (batch, size, size, 3), RGB. Out: confidences (batch, classes), as of `predict_proba`.
-Scaling, normalisation, all tasks and the temperature are inside; class names and the rest are metadata.
+The input is uint8 RGB images (batch, size, size, 3), the output confidences (batch, classes) as of
+`predict_proba`. Scaling, normalisation, all tasks and the temperature are part of the graph; class names and
+everything else are metadata.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dytox.runs import files
 
 
 class Predictor(nn.Module):
-    """From bytes to confidences."""
+    """The network with everything around it, from uint8 pixels to confidences."""
 
     def __init__(self, learner: ContinualLearner) -> None:
         super().__init__()
@@ -35,35 +36,37 @@ class Predictor(nn.Module):
         self.temperature = learner.temperature
 
     def forward(self, images: Tensor) -> Tensor:
-        """uint8 images (batch, size, size, 3) as confidences (batch, classes)."""
+        """Map uint8 images (batch, size, size, 3) to confidences (batch, classes)."""
         pixels = normalise(images.permute(0, 3, 1, 2), self.mean, self.std)
         scores = self.method.predict(self.method.model(pixels))
+        if self.method.config.evaluation.flip:
+            scores = (scores + self.method.predict(self.method.model(pixels.flip(-1)))) / 2
         return calibration.confidences(scores, self.temperature)
 
 
 def write(learner: ContinualLearner, out: Path) -> None:
-    """The file that its suffix asks for: .onnx or .pt2."""
+    """Write the file in the format of its suffix: .onnx or .pt2."""
     writers = {".onnx": to_onnx, ".pt2": to_torch}
     if out.suffix not in writers:
         raise UserError(f"{out} should end in .onnx, or in .pt2 for torch.export.")
     if not learner.classes_:
         raise UserError("This model has learned no class yet: there is nothing to export.")
 
-    def content() -> Iterator[bytes]:  # made once the place is known to be writable
+    def content() -> Iterator[bytes]:  # exported after the file could be opened
         yield writers[out.suffix](learner)
 
     files.write(out, content())
 
 
 def resizing(learner: ContinualLearner) -> str:
-    """Which part of an image the model sees, and how it is brought to the model's side."""
+    """A description of the part of an image that the model sees, and of its resizing."""
     size, resize = learner.size, learner.config.data.resize or learner.size
     of = "largest square" if size == resize else f"square of {size}/{resize} of the short side"
     return f"the {of} in the middle, resized to the side with bicubic interpolation and antialiasing"
 
 
 def metadata(learner: ContinualLearner) -> dict[str, str]:
-    """What a consumer must know."""
+    """What a program needs to know to use the exported model."""
     return {
         "classes": json.dumps(learner.classes_, ensure_ascii=False),
         "image_size": str(learner.size),
@@ -74,14 +77,14 @@ def metadata(learner: ContinualLearner) -> dict[str, str]:
 
 
 def program(learner: ContinualLearner) -> torch.export.ExportedProgram:
-    """The graph, for any number of images."""
+    """The exported graph, for any number of images."""
     images = torch.zeros(2, learner.size, learner.size, 3, dtype=torch.uint8)
     batch = torch.export.Dim("batch", min=1)
     return torch.export.export(Predictor(learner).eval(), (images,), dynamic_shapes=({0: batch},))
 
 
 def to_torch(learner: ContinualLearner) -> bytes:
-    """The bytes of a .pt2 file; its metadata are its extra file `metadata.json`."""
+    """The bytes of a .pt2 file; its metadata are in the extra file `metadata.json`."""
     stream = io.BytesIO()
     with _quietly():
         exported = program(learner)
@@ -114,7 +117,7 @@ def to_onnx(learner: ContinualLearner) -> bytes:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what the exporter says to its developers."""
+    """Suppress messages of the exporter that are meant for its developers."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""A model directory to and from a Hugging Face repository (extra `hub`)."""
+"""Upload and download of model directories on Hugging Face (extra `hub`)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def push(
     with_memory: bool = False,
     method: str | None = None,
 ) -> str:
-    """Uploads a model, with its README.md or else a model card; gives its address.
+    """Upload a model with its README.md, or else a generated model card; return its address.
 
-    The memory holds images that were learned from, so it goes along only if asked to: without it others can
-    predict, and not teach the model more.
+    The memory holds training images, so it is uploaded only `with_memory`. Without it, others can predict but
+    cannot teach the model more.
     """
     learner = ContinualLearner.load(path, method=method)
     named = model_directory.files_of(path)
@@ -77,7 +77,7 @@ def _card(path: Path, learner: ContinualLearner, repository: str, with_memory: b
 
 
 def pull(repository: str, path: Path, *, method: str | None = None) -> None:
-    """Downloads a model into a new model directory, once all of it is here and sound."""
+    """Download a model into a new model directory, which is written after all files have been checked."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file: pull into a new folder.")
     if path.exists() and any(path.iterdir()):
@@ -102,8 +102,9 @@ def pull(repository: str, path: Path, *, method: str | None = None) -> None:
 
 
 def card(learner: ContinualLearner, repository: str, with_memory: bool) -> str:
-    """A model card: what the model is, what it knows, how it is used."""
-    held = f"{learner.assess(learner.held_out).top1:.1f} %" if len(learner.held_out) else "not measured"
+    """The text of a model card."""
+    measured = bool(len(learner.held_out))
+    accuracy = f"{learner.assess(learner.held_out).top1:.1f} %" if measured else "not measured"
     classes = "\n".join(f"- {name}" for name in learner.classes_)
     memory = "with" if with_memory else "without"
     return f"""---
@@ -117,7 +118,7 @@ tags: [continual-learning, {learner.config.method.name}]
 
 An image classifier of {len(learner.classes_)} classes, learned in {len(learner.increments)} tasks with
 [dytox](https://pypi.org/project/dytox/) ({learner.config.method.name}), for images of
-{learner.size}×{learner.size} pixels. Right on its held-out images: {held}. It is here {memory} the exemplars
+{learner.size}×{learner.size} pixels. Accuracy on held-out images: {accuracy}. It comes {memory} the exemplars
 that are needed to teach it more.
 
 ```
@@ -134,7 +135,7 @@ dytox predict model/ image.jpg
 
 @contextmanager
 def _explained(repository: str) -> Iterator[Any]:
-    """The client; whatever goes wrong between here and there is one sentence."""
+    """Give the client library, and turn all of its errors into one sentence."""
     try:
         import huggingface_hub
     except ImportError:
@@ -143,6 +144,6 @@ def _explained(repository: str) -> Iterator[Any]:
         yield huggingface_hub
     except UserError:
         raise
-    except Exception as error:  # of its network library, its own, the system's
+    except Exception as error:  # of its network library, of its own, or of the system
         first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(f"{repository} on Hugging Face: {first}.") from None

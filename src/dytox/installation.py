@@ -1,4 +1,4 @@
-"""What is here: versions, devices, room on the disk, and what is missing for which extra."""
+"""Checks of the installation for `dytox doctor`: versions, devices, disk space and extras."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pathlib import Path
 from dytox import __version__
 from dytox.machine import cores
 
-LITTLE = 1e9  # bytes of free disk below which a run is likely to end early
+LITTLE = 1e9  # bytes; with less free disk space a run is likely to fail
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `mend` says what would be right where it is not good."""
+    """The result of one check; `mend` says how to repair what is not good."""
 
     topic: str  # version | device | disk | extra
     name: str
     value: str
     good: bool = True
-    needed: bool = True  # an extra is not
+    needed: bool = True  # False for extras
     mend: str = ""
 
 
 def examine() -> list[Finding]:
-    """Everything that decides whether and how fast dytox runs here."""
+    """Check everything that decides whether and how fast dytox runs on this machine."""
     return [*_versions(), *_devices(), *_disk(), *_extras()]
 
 
@@ -43,7 +43,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _package(name: str, least: str) -> Finding:
-    """Whether a package is here and new enough."""
+    """Check that a package is installed and new enough."""
     mend = f"pip install '{name}>={least}'" if least else f"pip install {name}"
     try:
         found = metadata.version(name)
@@ -59,11 +59,11 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def _requirements() -> dict[str, dict[str, str]]:
-    """For each extra, and for the package itself (""), what it needs: name -> lowest version."""
+    """The requirements of each extra, and of the package itself (""): name -> lowest version."""
     try:
         lines = metadata.requires("dytox") or []
     except metadata.PackageNotFoundError:
-        return {}  # it runs from a folder that was never installed
+        return {}  # dytox runs from a source folder and is not installed
     found: dict[str, dict[str, str]] = {}
     for line in lines:
         what, _, when = line.partition(";")
@@ -103,12 +103,12 @@ def _disk() -> Iterator[Finding]:
     try:
         from dytox.data.cifar100 import CACHE
     except (ImportError, OSError):
-        return  # torch is missing, and was named
+        return  # torch is missing, which another check reports
     yield _folder("cache", CACHE.expanduser())
 
 
 def _folder(name: str, path: Path) -> Finding:
-    """Whether a folder, or the first above it that is there, has room and can be written."""
+    """Check that a folder, or the nearest existing one above it, is writable and has free space."""
     there = next(each for each in (path, *path.parents) if each.is_dir())
     free = shutil.disk_usage(there).free
     value = f"{path}, {free / 1e9:.1f} GB free"

@@ -1,4 +1,4 @@
-"""The losses, each with its equation. A loss is a sum and a count; the engine divides by the global count."""
+"""The losses with their equations. A loss is a sum and a count; the engine divides by the global count."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Activation = Literal["sigmoid", "softmax"]
 
 @dataclass(frozen=True)
 class Term:
-    """One named part of the total: weight · sum / (count over all processes)."""
+    """One term of the total loss: weight · sum / (count over all processes)."""
 
     sum: Tensor
     count: int
     weight: float = 1.0
 
     def weighted(self, weight: float) -> Term:
-        """The same term with another weight."""
+        """A copy of the term with another weight."""
         return replace(self, weight=weight)
 
 
@@ -51,7 +51,7 @@ def divergence_targets(targets: Tensor, old: int) -> Tensor:
 
 
 def probabilities(logits: Tensor, activation: Activation) -> Tensor:
-    """What the loss takes the logits for: a probability for each class, or a distribution over them."""
+    """The probabilities that the loss assumes: independent for each class, or a distribution over them."""
     return logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=1)
 
 
@@ -81,7 +81,7 @@ def cosine_distance(features: Tensor, teacher_features: Tensor) -> Term:
 def nca(logits: Tensor, labels: Tensor) -> Tensor:
     """PODNet's L_LSC of each image, in its authors' form: m - z_y + log(1 + Σ_{i≠y} exp(z_i - m)), m = max z.
 
-    Where the own class is the largest it is the cross-entropy; elsewhere a little more.
+    It equals the cross-entropy where the correct class has the largest logit, else it is slightly larger.
     """
     largest = logits.max(dim=1, keepdim=True).values
     below = logits - largest
@@ -108,7 +108,7 @@ def soft_cross_entropy(logits: Tensor, teacher_logits: Tensor, temperature: floa
 
 def margin_ranking(cosines: Tensor, labels: Tensor, *, old: int, margin: float, hardest: int) -> Term:
     """Σ max(0, m - cos_y + cos_k) over the hardest new classes k of each image of an old class y."""
-    mine = (labels < old).nonzero()[:, 0]  # a GPU is waited for here: the term needs their number
+    mine = (labels < old).nonzero()[:, 0]  # waits for the GPU, because the term needs their number
     cosines, labels = cosines[mine], labels[mine]
     hard = cosines[:, old:].topk(min(hardest, cosines.shape[1] - old)).values  # (old images, hardest)
     right = cosines.gather(1, labels[:, None])

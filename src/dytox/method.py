@@ -31,7 +31,7 @@ from dytox.losses import (
     soft_cross_entropy,
     sparsity,
 )
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.methods.prototypes import prototypes
 from dytox.models.base import ContinualModel, Output
 from dytox.models.build import extractor_network, network, path_net, pooled, token_network

@@ -1,4 +1,4 @@
-"""Accuracy matrix -> every figure: pure functions, each with its definition; accuracies in percent.
+"""The metrics of continual learning: pure functions, each with its definition; accuracies in percent.
 
 `a[i][j]` is the accuracy on the test images of task j after task i was learned, over all classes seen by
 then. The matrix is ragged: row i has i + 1 entries. T is the number of tasks learned so far.
@@ -29,7 +29,7 @@ class Step:
     task: int  # counted from 0
     classes_seen: int
     top1: float
-    top5: float | None  # None below 6 classes, where it says nothing
+    top5: float | None  # None below 6 classes, where it would be trivial
     task_aware_top1: float
     calibration_error: float
     parameters: int
@@ -38,7 +38,7 @@ class Step:
 
 
 def percent(hits: Tensor) -> float:
-    """How many of a hundred are hits."""
+    """Return the share of true values, in percent."""
     return 100 * int(hits.sum()) / len(hits)
 
 
@@ -107,13 +107,13 @@ def backward_transfer(matrix: Matrix) -> float | None:
 
 
 def average(values: Sequence[float | None]) -> float | None:
-    """Mean of the values there are, None without any; of the steps' top-1, first included, iCaRL's Avg."""
+    """Mean of the values that are not None, or None; over the top-1 of all steps it is iCaRL's Avg."""
     there = [value for value in values if value is not None]
     return statistics.fmean(there) if there else None
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and sample standard deviation √(Σ (x - mean)² / (n-1)), which one value alone does not have."""
+    """Mean and sample standard deviation √(Σ (x - mean)² / (n-1)); the latter is None for a single value."""
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
@@ -125,8 +125,12 @@ def summary(
     order: int | Sequence[int] | str,
     steps: Sequence[Step],
     accuracy_matrix: Matrix,
+    flipped: bool = False,
 ) -> dict[str, Any]:
-    """The content of `metrics.json`; a figure that is no number becomes None."""
+    """Return the content of `metrics.json`; NaN and infinity become None.
+
+    `flipped` says that the scores of an image and of its mirror image were averaged (`evaluation.flip`).
+    """
     assert len(accuracy_matrix) == len(steps), (len(accuracy_matrix), len(steps))
     last = steps[-1] if steps else None
     content = {
@@ -135,6 +139,7 @@ def summary(
         "dataset": dataset,
         "seed": seed,
         "order": order,
+        "flipped": flipped,
         "steps": [asdict(step) for step in steps],
         "accuracy_matrix": accuracy_matrix,
         "avg_top1": average([step.top1 for step in steps]),

@@ -1,7 +1,8 @@
-"""Randomness is a function of position.
+"""Random numbers as a function of position.
 
-Every draw of a run comes from a generator seeded with (seed, task, phase, epoch, step) and the name of
-what is drawn. Nothing depends on what was drawn before, so a resumed run draws what a straight one does.
+Every draw of a run comes from a generator that is seeded with (seed, task, phase, epoch, step) and the name
+of what is drawn. No draw depends on earlier ones: a resumed run draws the same numbers as one that was not
+interrupted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """Where a run stands: the place of the next step in it."""
+    """The position of the next step in a run."""
 
     task: int = 0
     phase: int = 0
@@ -25,20 +26,20 @@ class Position:
 
 
 def seed_of(seed: int, position: Position, purpose: str) -> int:
-    """A seed of 63 bits, the same on every machine and in every version of Python."""
+    """A seed of 63 bits that is the same on every machine and in every version of Python."""
     key = (seed, position.task, position.phase, position.epoch, position.step, purpose)
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
 def generator(seed: int, position: Position, purpose: str) -> torch.Generator:
-    """A generator on the CPU, so that a GPU run draws the same numbers."""
+    """A generator on the CPU, so that runs on a GPU draw the same numbers."""
     return torch.Generator().manual_seed(seed_of(seed, position, purpose))
 
 
 @contextmanager
 def seeded(seed: int, position: Position, purpose: str) -> Iterator[None]:
-    """Within it torch's global generator stands at this position: for the initialisation of modules."""
+    """Seed torch's global generator within the block, for the initialisation of modules."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed_of(seed, position, purpose))
         yield

@@ -25,14 +25,16 @@ _LATEX = {
 }
 
 
-def rounded(value: float | None, digits: int = 1) -> str:
+def number_text(value: float | None, digits: int = 1) -> str:
     """Return a number with this many decimals, or a dash for None."""
     return NONE if value is None else f"{value:.{digits}f}"
 
 
 def with_deviation(mean: float | None, deviation: float | None, digits: int = 2) -> str:
     """Return `mean ± deviation`, the mean alone where there is no deviation, or a dash for None."""
-    return rounded(mean, digits) + ("" if mean is None or deviation is None else f" ± {deviation:.{digits}f}")
+    return number_text(mean, digits) + (
+        "" if mean is None or deviation is None else f" ± {deviation:.{digits}f}"
+    )
 
 
 def short_duration(seconds: float) -> str:

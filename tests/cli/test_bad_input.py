@@ -278,7 +278,7 @@ def test_a_folder_that_holds_a_run_already(refused: Refused, tiny: list[str], dy
     assert dytox("train", "digits", *tiny, "--out", "mine").code == 0
     before = Path("mine/metrics.json").read_bytes()
     sentence = refused("train", "digits", *tiny, "--out", "mine")
-    assert sentence.startswith("mine already holds a run: `dytox resume")
+    assert sentence.startswith("mine already holds a run: continue it with `dytox resume")
     assert Path("mine/metrics.json").read_bytes() == before
     Path("mine").rename("seed-1")
     Path("many").mkdir()
@@ -306,7 +306,7 @@ def test_a_folder_that_is_no_run(refused: Refused, tmp_path: Path) -> None:
 def test_a_run_without_a_finished_task_cannot_be_compared(refused: Refused, tiny: list[str]) -> None:
     refused("train", "digits", *tiny, "--set", "training.lr=1e30", "--out", "run")
     assert refused("report", "run", "run", "--out", "table.csv") == (
-        "The run run has not finished a task yet: `dytox resume run` goes on with it."
+        "The run run has not finished a task yet: `dytox resume run` continues it."
     )
 
 

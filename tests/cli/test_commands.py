@@ -23,7 +23,7 @@ from dytox import recipes as presets
 from dytox.checking import flat
 from dytox.cli import catalogue
 from dytox.cli.output import say
-from dytox.cli.tables import compare
+from dytox.cli.result_tables import show_runs
 from dytox.methods import registry
 from dytox.runs.run_directory import RunDirectory
 
@@ -248,7 +248,7 @@ def test_a_report_fits_80_columns(tasks: int) -> None:
         (Path("runs/digits-replay-12"), made_up(tasks, "replay")),
         (Path("a-very-long-name-that-somebody-gave-to-a-run"), made_up(tasks, "package.module:Method")),
     ]
-    compare(Console(file=file, width=80, force_terminal=True, color_system=None), runs)
+    show_runs(Console(file=file, width=80, force_terminal=True, color_system=None), runs)
     text = file.getvalue()
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
@@ -263,7 +263,7 @@ def test_a_report_fits_80_columns(tasks: int) -> None:
 
 def test_runs_of_different_lengths_stand_side_by_side() -> None:
     file = io.StringIO()
-    compare(Console(file=file, width=100), [(Path("a"), made_up(1)), (Path("b"), made_up(3))])
+    show_runs(Console(file=file, width=100), [(Path("a"), made_up(1)), (Path("b"), made_up(3))])
     assert "–" in file.getvalue()  # no forgetting after one task
 
 
@@ -272,7 +272,7 @@ def test_a_path_is_never_taken_for_markup(
 ) -> None:
     for tasks in (1, 50):  # with and without a column for each task
         file = io.StringIO()
-        compare(Console(file=file, width=80), [(Path("[x]:cat:"), made_up(tasks))])
+        show_runs(Console(file=file, width=80), [(Path("[x]:cat:"), made_up(tasks))])
         assert sum(line.startswith("[x]:cat: (dytox)") for line in file.getvalue().splitlines()) == 1 + (
             tasks == 50
         )

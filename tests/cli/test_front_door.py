@@ -64,7 +64,7 @@ def test_doctor_names_what_is_missing_and_what_mends_it(dytox: Program, packages
     outcome = dytox("doctor")
     assert outcome.code == 0  # an extra may be missing
     assert "  pip install 'dytox[export]'  # extra export\n" in outcome.out
-    assert outcome.out.endswith("All that dytox needs is here.\n")
+    assert outcome.out.endswith("Everything that dytox needs is installed.\n")
 
 
 def test_doctor_sees_a_folder_without_room_or_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

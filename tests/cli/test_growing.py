@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_the_model_and_the_same_command_goes_on(
         patched.setattr(keeping.Keeper, "state_reached", interrupt)
         outcome = dytox("learn", "model", folder)
     assert outcome.code == 130
-    assert "Stopped: model is as it was, and the same command goes on." in outcome.out
+    assert "Stopped: model is as it was, and the same command continues." in outcome.out
     assert {path.name: path.read_bytes() for path in taught.iterdir() if path.is_file()} == before
     assert dytox("learn", "model", folder).code == 0
     assert not (taught / ".learning").exists()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dytox.cli.paper import show_table
+from dytox.cli.result_tables import show_table
 from dytox.published.tables import PRINTED, find_table
 
 Program = Callable[..., Any]

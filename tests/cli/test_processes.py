@@ -77,7 +77,7 @@ def test_a_process_dies_and_all_are_started_again(tmp_path, undisturbed):
     os.kill(worker_of(run), signal.SIGKILL)
     _, stderr = run.communicate(timeout=120)
     assert run.returncode == 2, stderr
-    assert stderr.endswith(f" of 2 died (SIGKILL): `dytox resume {out} --processes 2` goes on.\n")
+    assert stderr.endswith(f" of 2 died (SIGKILL): `dytox resume {out} --processes 2` continues it.\n")
     assert stderr.count("Error:") == 1
     assert "Traceback" not in stderr
     run = begun(out, "resume", out, "--max-restarts", 1)

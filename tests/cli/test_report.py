@@ -49,9 +49,9 @@ def test_a_run_that_was_killed_at_once_has_a_page(dytox: Program, refused: Refus
     make_run(Path("mine"), tasks=0, killed=True)
     outcome = dytox("report", "mine")
     assert outcome.code == 0
-    assert "mine has not finished a task yet: its page shows how far it came." in outcome.out
+    assert "mine has not finished a task yet: its page shows the progress so far." in outcome.out
     assert "No task has been learned yet" in Path("mine/report.html").read_text()
-    sentence = "The run mine has not finished a task yet: `dytox resume mine` goes on with it."
+    sentence = "The run mine has not finished a task yet: `dytox resume mine` continues it."
     assert refused("report", "mine", "--out", "table.csv") == sentence
     make_run(Path("other"), tasks=1, classes=2)
     assert refused("report", "mine", "other") == sentence
@@ -88,7 +88,7 @@ def test_one_run_elsewhere(dytox: Program) -> None:
 def test_an_unknown_suffix_is_refused(refused: Refused) -> None:
     make_run(Path("mine"), tasks=1, classes=2)
     assert refused("report", "mine", "--out", "x.pdf") == (
-        "--out x.pdf: what is written goes by the suffix, one of .html, .csv, .md, .tex, .png, .svg."
+        "--out x.pdf has none of the suffixes that say what to write: .html, .csv, .md, .tex, .png, .svg."
     )
 
 

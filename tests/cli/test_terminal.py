@@ -81,7 +81,7 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_resume_ends_as_a_straight_run(
     assert process.returncode == 130
     assert err == ""
     assert "Stopping after this step" in out
-    assert out.endswith("Stopped: `dytox resume cut` goes on.\n")
+    assert out.endswith("Stopped: `dytox resume cut` continues it.\n")
     checkpoint = RunDirectory("cut").checkpoints.newest()
     assert checkpoint is not None
     assert lines_of(Path("cut/log.jsonl")) < 2 * 15 + 2  # it really was cut off
@@ -124,7 +124,7 @@ def test_what_was_interrupted_says_how_to_go_on() -> None:
     with pytest.raises(typer.Exit) as left:
         interrupted()
     assert left.value.exit_code == 130
-    assert file.getvalue().endswith("Stopped: `dytox resume runs/[x]` goes on.\n")
+    assert file.getvalue().endswith("Stopped: `dytox resume runs/[x]` continues it.\n")
 
 
 def test_an_error_passes_through() -> None:

@@ -13,7 +13,7 @@ from dytox.engine import compiling
 from dytox.engine.compiling import is_compiled
 from dytox.engine.phase import set_learning
 from dytox.methods.dytox import DyToxMethod
-from dytox.models.prepared import frozen, held
+from dytox.models.cached import cached, frozen
 
 CPU = torch.device("cpu")
 
@@ -60,7 +60,7 @@ def test_growing_compiles_at_most_once_a_task(tiny, monkeypatch):
 def test_compiled_learning_is_plain_learning(tiny, traced):
     """Losses and gradients within 1e-5 of the paper's formulation, of a training step and of finetuning.
 
-    Compiled code also serves where something is held: the teacher, and then the frozen encoder.
+    Compiled code also serves where something is cached: the teacher, and then the frozen encoder.
     """
     config = tiny(model={"depth": 1}, runtime={"compile": True})
     found = []
@@ -73,8 +73,8 @@ def test_compiled_learning_is_plain_learning(tiny, traced):
         method.tidy(None)
         method.zero_grad()
         set_learning(method, method.learns_in_finetuning())
-        with held(frozen(method.modules())):
-            assert method.model.encoder.sabs[0].attn.held is not None
+        with cached(frozen(method.modules())):
+            assert method.model.encoder.sabs[0].attn.cache is not None
             see = plain.forward if kind is Plain else type(method.model).__call__
             loss = DyToxMethod.losses(method, batch, see(method.model, batch.images, batch.draws))["clf"].sum
         loss.backward()

@@ -178,3 +178,13 @@ def test_a_batch_that_does_not_fit_is_halved():
     assert tried[6:] == [2, 2, 1]
     with pytest.raises(torch.OutOfMemoryError):
         Fitting(lambda pixels, part: double(torch.arange(4), part))(torch.arange(3), slice(0, 3))
+
+
+def test_flips_are_averaged_at_test_time(tiny, made):
+    learner = ContinualLearner(tiny())
+    samples = made(0, 2)
+    learner.learn_task(samples, ["a", "b"])
+    plain, mirrored = learner.scores(samples.images), learner.scores(samples.images.flip(-1))
+    learner.method.config = tiny(evaluation={"flip": True})
+    torch.testing.assert_close(learner.scores(samples.images), (plain + mirrored) / 2)
+    assert not torch.allclose(plain, mirrored)

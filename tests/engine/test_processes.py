@@ -41,6 +41,15 @@ VARIANTS = {
     "shares": [*EXACT, "memory.shares=2", "augment.flip=0.5"],
     "each": [*EXACT, "memory.shares=2", "memory.budget=each", "augment.flip=0.5"],
     "batchnorm-asam": [*EXACT, "--method=convnet:ConvReplay", "sam.rho=0.5", "sam.skip_first=false"],
+    "fast": [
+        *EXACT,
+        "model.encoder=conv-tiny",
+        "training.encoder={lr: 0.01}",
+        "training.schedule={name: linear, per_step: true, warmup_epochs: 0, warmup_share: 0.2, min_lr: 0.0}",
+        "training.first_epochs=1",
+        "training.ema=0.9",
+        "evaluation.flip=true",
+    ],
     "float": [*TINY, "augment.mixup=0.8", "model.drop_path=0.3"],
     "crowded": [*EXACT, "finetuning.batch=2"],
 }

@@ -73,3 +73,42 @@ def test_stretched_steps_stay_at_their_share():
     assert (shorter.warmup_epochs, shorter.milestones) == (0, [2, 2])
     assert stretched(phase, 20) == schedule
     assert stretched(Config().training, 100) == Config().training.schedule  # a cosine's warm-up stays
+
+
+LINEAR = ScheduleConfig(name="linear", per_step=True, warmup_share=0.2, warmup_lr=0.0, min_lr=0.0)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "step", "expected"),
+    [
+        (0, 0, 0.0),
+        (0, 5, 0.025),  # half an epoch of the two of the warm-up
+        (1, 0, 0.05),
+        (2, 0, 0.1),
+        (2, 5, 0.1 * 7.5 / 8),
+        (6, 0, 0.05),
+        (9, 9, 0.1 * 0.1 / 8),
+    ],
+)
+def test_linear_by_the_step(epoch, step, expected):
+    phase = PhaseConfig(epochs=10, lr=0.1, lr_reference_batch=None, schedule=LINEAR)
+    assert learning_rate(phase, epoch, step, 10) == pytest.approx(expected, abs=1e-12)
+
+
+def test_other_schedules_by_the_step():
+    cosine = ScheduleConfig(name="cosine", per_step=True, min_lr=0.0)
+    phase = PhaseConfig(epochs=4, lr=1.0, lr_reference_batch=None, schedule=cosine)
+    assert learning_rate(phase, 1, 1, 2) == pytest.approx((1 + cos(pi * 1.5 / 4)) / 2)
+    by_epoch = phase.model_copy(update={"schedule": cosine.model_copy(update={"per_step": False})})
+    assert learning_rate(by_epoch, 1, 1, 2) == learning_rate(by_epoch, 1) == pytest.approx((1 + 0.5**0.5) / 2)
+
+
+def test_another_peak():
+    phase = PhaseConfig(epochs=10, lr=0.1, lr_reference_batch=None, schedule=LINEAR)
+    assert learning_rate(phase, 6, peak=0.002) == pytest.approx(0.001)
+
+
+def test_the_first_task_may_have_other_epochs():
+    phase = PhaseConfig(epochs=10, first_epochs=20)
+    assert [phase.for_task(task).epochs for task in (0, 1, 2)] == [20, 10, 10]
+    assert PhaseConfig(epochs=10).for_task(0).epochs == 10

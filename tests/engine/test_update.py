@@ -12,9 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dytox.config import OptimizerConfig, PhaseConfig, SamConfig
 from dytox.data.loader import Batch
+from dytox.engine.averaging import Average
 from dytox.engine.phase import set_learning
 from dytox.engine.update import Update, make_optimizer
+from dytox.errors import UserError
 from dytox.methods.dytox import DyToxMethod
+from dytox.models.batchnorm import BatchNorm2d
 
 SGD = {"name": "sgd", "momentum": 0.0, "weight_decay": 0.0}
 
@@ -102,15 +105,26 @@ def test_clipping(method):
     torch.testing.assert_close(clipped / clipped.norm(), whole / whole.norm(), atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("optimizer", [{}, {**SGD, "momentum": 0.9}], ids=["adamw", "sgd"])
-def test_a_state_goes_on_where_it_was(method, optimizer):
-    straight = Update(method, phase(optimizer=optimizer))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimizer": {**SGD, "momentum": 0.9}},
+        {"encoder": {"lr": 0.1, "optimizer": {"name": "sgd", "nesterov": True}}},
+        {"ema": 0.9},
+    ],
+    ids=["adamw", "sgd", "encoder", "ema"],
+)
+def test_a_state_goes_on_where_it_was(method, options):
+    straight = Update(method, phase(**options))
     straight(batch(1))
     half, state = copy.deepcopy(method), {key: each.clone() for key, each in straight.state().items()}
     straight(batch(2))
-    resumed = Update(half, phase(optimizer=optimizer))
+    resumed = Update(half, phase(**options))
     resumed.load_state(state)
     resumed(batch(2))
+    straight.finish()
+    resumed.finish()
     assert torch.equal(weights(half), weights(method))
     assert all(isinstance(tensor, torch.Tensor) for tensor in state.values())
 
@@ -121,6 +135,84 @@ def test_the_rate_can_be_set(method):
     update.set_lr(0.0)
     update(batch())
     assert torch.equal(weights(method), before)
+
+
+ENCODER = {"lr": 0.5, "optimizer": {"name": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.0}}
+
+
+def test_the_encoder_has_an_optimiser_of_its_own(method):
+    names = {weight: name for name, weight in method.named_parameters()}
+    update = Update(method, phase(encoder=ENCODER))
+    found = {
+        part: {names[weight] for group in optimizer.param_groups for weight in group["params"]}
+        for part, optimizer in update.optimizers.items()
+    }
+    encoder, rest = found["encoder."], found[""]
+    assert {type(each) for each in update.optimizers.values()} == {torch.optim.SGD, torch.optim.AdamW}
+    assert encoder == {
+        name
+        for name, each in method.named_parameters()
+        if name.startswith("model.encoder.") and each.requires_grad
+    }
+    assert encoder | rest == {names[each] for each in update.parameters}
+    assert not encoder & rest
+
+
+def test_two_optimisers_follow_one_schedule(method):
+    schedule = {"name": "linear", "per_step": True, "min_lr": 0.0}
+    update = Update(method, phase(epochs=2, encoder=ENCODER, schedule=schedule))
+    lr = update.follow_schedule(1, 1, 2)
+    rates = {part: each.param_groups[0]["lr"] for part, each in update.optimizers.items()}
+    assert lr == rates[""] == pytest.approx(1e-3 / 4)
+    assert rates["encoder."] == pytest.approx(0.5 / 4)
+
+
+def test_a_step_of_nesterov_momentum(method):
+    """The first step: v = g, and w - lr (g + m v)."""
+    twin = copy.deepcopy(method)
+    before = weights(method)
+    Update(twin, phase(lr=1.0, optimizer=SGD))(batch())
+    Update(method, phase(lr=1.0, optimizer={**SGD, "momentum": 0.5, "nesterov": True}))(batch())
+    torch.testing.assert_close(before - weights(method), 1.5 * (before - weights(twin)), atol=1e-6, rtol=1e-4)
+
+
+def test_a_network_without_an_encoder_is_refused(method, monkeypatch):
+    monkeypatch.setattr(type(method.model), "encoder_parts", lambda model: [])
+    with pytest.raises(UserError, match="has no encoder"):
+        Update(method, phase(encoder=ENCODER))
+
+
+def test_the_average_of_the_weights(method):
+    """The decay is n / (n + 9) until it reaches its value, here 0.15."""
+    start = weights(method)
+    update = Update(method, phase(ema=0.15))
+    update(batch(1))
+    first = weights(method)
+    update(batch(2))
+    second = weights(method)
+    mean = 0.1 * start + 0.9 * first
+    expected = 0.15 * mean + 0.85 * second  # 2 / 11 is above 0.15
+    update.finish()
+    torch.testing.assert_close(weights(method), expected, atol=1e-6, rtol=0)
+    assert not torch.equal(weights(method), second)
+
+
+def test_batchnorm_statistics_are_averaged_where_they_move():
+    moving, still = BatchNorm2d(2), BatchNorm2d(2).eval()
+    average = Average(nn.ModuleList([moving, still]), 0.5)
+    moving(torch.randn(8, 2, 4, 4) + 3)
+    last = moving.running_mean.clone()
+    average.add()
+    average.replace_weights()
+    torch.testing.assert_close(moving.running_mean, 0.9 * last)
+    assert not still.running_mean.any()
+
+
+def test_the_state_of_one_optimiser_has_its_old_names(method):
+    update = Update(method, phase())
+    update(batch())
+    places = {name.split(".")[0] for name in update.state()}
+    assert places == {str(place) for place in range(len(update.parameters))}
 
 
 def test_sharpness_aware_steps_report_the_loss_where_the_weights_are(method):

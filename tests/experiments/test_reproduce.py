@@ -14,8 +14,8 @@ from dytox.engine.distributed import World
 from dytox.engine.observer import Diverged
 from dytox.errors import UserError
 from dytox.experiments import effects, series
+from dytox.experiments.grid import papers_grid
 from dytox.experiments.reproduce import FinishedRun, PlannedRun, beside_published, perform, plan
-from dytox.experiments.tune import papers_grid
 from dytox.published.layout import SCALES, PaperRow, PaperTable, Setting
 from dytox.published.tables import TABLES, find_table
 from dytox.runs.run_directory import RunDirectory

@@ -178,6 +178,27 @@ def test_all_options_that_draw_numbers_can_be_resumed(
     assert_same(result(tmp_path / "run"), straight(config)[0])
 
 
+@pytest.mark.parametrize("steps", [2, 5, 10, 14])
+def test_the_options_of_fast_recipes_can_be_resumed(
+    tmp_path: Path, tiny_run: Tiny, straight: Any, result: Result, steps: int
+) -> None:
+    """Convolutions with BatchNorm, an optimiser of the encoder, a schedule by the step, averaged weights."""
+    config = tiny_run(
+        model={"encoder": "conv-tiny"},
+        training={
+            "first_epochs": 1,
+            "encoder": {"lr": 0.05},
+            "schedule": {"name": "linear", "per_step": True, "warmup_share": 0.3, "min_lr": 0.0},
+            "ema": 0.9,
+        },
+        finetuning={"ema": 0.5},
+        evaluation={"flip": True},
+    )
+    cut_off(config, tmp_path / "run", Stopper(steps))
+    resume(tmp_path / "run", Watcher())
+    assert_same(result(tmp_path / "run"), straight(config)[0])
+
+
 def test_a_run_may_be_stopped_again_and_again(
     tmp_path: Path, tiny_run: Tiny, straight: Any, result: Result
 ) -> None:

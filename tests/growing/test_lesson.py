@@ -297,9 +297,9 @@ def test_damaged_checkpoints_are_no_obstacle(photos: Photos, grow: Grow, model: 
 
 
 def test_two_at_once_are_refused(photos: Photos, grow: Grow, model: Path) -> None:
-    (model / ".learning").mkdir(parents=True)
+    model.mkdir()
     with (
-        locks.exclusive(model / ".learning" / "lock", "it"),
+        locks.exclusive(model, "it"),
         pytest.raises(UserError, match="is in use by process"),
     ):
         grow(photos("one", 0, 3))

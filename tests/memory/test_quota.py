@@ -6,7 +6,7 @@ import pytest
 
 from dytox.config import MemoryConfig
 from dytox.errors import UserError
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from dytox import ContinualLearner
 from dytox.data.loader import Batch, mixed
@@ -200,6 +202,37 @@ def test_the_temperature_reaches_the_distillation(grown):
             method.model.task_tokens[0].neg_()
         sums.append(method(batch_of([0, 3]))["kd"].sum.item())
     assert sums[1] < sums[0] / 4
+
+
+def test_the_distillation_as_a_mean_over_images(grown):
+    """By default it is divided by the number of old classes too, here 5."""
+    by_logit, by_image = grown([2, 3, 2]), grown([2, 3, 2], method={"distillation_mean": "images"})
+    by_image.load_state_dict(by_logit.state_dict())
+    images = batch_of([0, 2, 3, 4, 5, 6])
+    perturbed = replace(by_logit.model(images.images), logits=torch.randn(6, 7))
+    one, other = (each.losses(images, perturbed)["kd"] for each in (by_logit, by_image))
+    torch.testing.assert_close(one.sum / one.count * 5, other.sum / other.count)
+
+
+def test_the_prior_of_the_classes_is_added_to_the_logits_in_training(grown):
+    """Balanced softmax: cross-entropy of z + log n_c / n."""
+    softmax = {"activation": "softmax"}
+    plain, balanced = grown([2, 1], loss=softmax), grown([2, 1], loss={**softmax, "prior": 1.0})
+    balanced.load_state_dict(plain.state_dict())
+    labels = torch.tensor([0, 0, 0, 1, 2, 2])
+    balanced.count_classes(labels)
+    images = batch_of([0, 1, 2, 0, 1, 2])
+    output = plain.model(images.images)
+    expected = cross_entropy(
+        output.logits + torch.tensor([3 / 6, 1 / 6, 2 / 6]).log(), images.labels, reduction="sum"
+    )
+    torch.testing.assert_close(balanced.losses(images, output)["clf"].sum, expected)
+    assert not torch.allclose(plain.losses(images, output)["clf"].sum, expected)
+
+
+def test_a_prior_with_sigmoids_is_refused(tiny):
+    with pytest.raises(UserError, match=r"loss\.prior 1 needs loss\.activation softmax"):
+        tiny(loss={"activation": "sigmoid", "prior": 1.0})
 
 
 def test_the_divergence_target_of_the_first_new_class_is_one(grown):

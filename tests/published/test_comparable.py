@@ -6,7 +6,7 @@ import pytest
 
 from dytox.config import Config, MethodConfig
 from dytox.methods import registry
-from dytox.published.comparable import compare, differences, method_label, published_steps
+from dytox.published.comparable import compare, method_label, published_steps, recipe_differences
 from dytox.recipes import compose
 
 
@@ -163,12 +163,12 @@ def test_the_ablation_has_first_edition_memory() -> None:
 
 
 def test_a_smaller_run_is_told_apart() -> None:
-    assert differences(config("cifar100-10"), 10) == []
-    assert differences(config("cifar100-10", MIXUP), 10) == []  # it is in the name
-    found = differences(config("cifar100-10-short"), 10)
+    assert recipe_differences(config("cifar100-10"), 10) == []
+    assert recipe_differences(config("cifar100-10", MIXUP), 10) == []  # it is in the name
+    found = recipe_differences(config("cifar100-10-short"), 10)
     assert "training.epochs 20 (500)" in found
     assert "model.dim 192 (384)" in found
-    assert "augment.randaugment.operations None (2)" in differences(
+    assert "augment.randaugment.operations None (2)" in recipe_differences(
         config("cifar100-10", "augment.randaugment=null"), 10
     )
     sentence = compare(config("cifar100-10-short")).sentences[-1]

@@ -26,13 +26,13 @@ def crashing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
         died: list[bool] = []
 
         def mortal(real: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*arguments: Any) -> Any:
+            def call(*arguments: Any, **options: Any) -> Any:
                 nonlocal calls
                 calls += 1
                 if calls > at:
                     died.append(True)
                     raise Crash
-                return real(*arguments)
+                return real(*arguments, **options)
 
             return call
 

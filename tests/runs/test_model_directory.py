@@ -40,8 +40,13 @@ def number_of(saved: SavedModel) -> int:
     return number
 
 
+def content(folder: Path) -> list[Path]:
+    """All files but the lock's."""
+    return sorted(path for path in folder.iterdir() if path.name != ".lock")
+
+
 def roles(folder: Path) -> list[str]:
-    return sorted(path.name.split("-")[0] for path in folder.iterdir())
+    return sorted(path.name.split("-")[0] for path in content(folder))
 
 
 def test_comes_back_and_the_new_state_replaces_the_old(tmp_path: Path) -> None:
@@ -98,7 +103,7 @@ def test_no_model_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flip", [0x01, 0x20, 0xFF])
 def test_flipped_byte_anywhere_is_refused_or_without_effect(tmp_path: Path, flip: int) -> None:
     save(tmp_path, 1)
-    for path in tmp_path.iterdir():
+    for path in content(tmp_path):
         whole = bytearray(path.read_bytes())
         for place in range(len(whole)):
             whole[place] ^= flip
@@ -115,7 +120,7 @@ def test_flipped_byte_anywhere_is_refused_or_without_effect(tmp_path: Path, flip
 
 def test_cut_or_missing_files_are_named(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    for path in list(tmp_path.iterdir()):
+    for path in content(tmp_path):
         whole = path.read_bytes()
         for length in (0, 1, len(whole) // 2, len(whole) - 2):
             path.write_bytes(whole[:length])
@@ -221,14 +226,14 @@ def test_full_disk_keeps_the_old_state_and_leaves_nothing(
 ) -> None:
     with full_disk(300), pytest.raises(UserError, match="disk is full"):
         save(tmp_path, 1)
-    assert not list(tmp_path.iterdir())
+    assert not content(tmp_path)
     save(tmp_path, 1)
-    names = sorted(tmp_path.iterdir())
+    names = content(tmp_path)
     for room in (0, 100, 300, 400, 500, 600):
         with full_disk(room), pytest.raises(UserError, match="disk is full"):
             save(tmp_path, 2)
         assert number_of(model_directory.load(tmp_path)) == 1
-        assert sorted(tmp_path.iterdir()) == names
+        assert content(tmp_path) == names
 
 
 def test_readers_see_the_old_or_the_new_while_two_write(tmp_path: Path) -> None:

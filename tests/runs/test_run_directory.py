@@ -252,10 +252,9 @@ def test_metrics_and_evaluations_come_back(run: RunDirectory) -> None:
     run.create(Config())
     run.write_metrics({"avg_top1": 1.5, "avg_top5": None})
     assert run.read_metrics() == {"avg_top1": 1.5, "avg_top5": None}
-    run.save_evaluation(3, {"targets": torch.arange(4)}, {"classes": "a b"})
-    tensors, metadata = run.load_evaluation(3)
+    run.save_evaluation(3, {"targets": torch.arange(4)})
+    tensors, _ = run.load_evaluation(3)
     assert tensors["targets"].tolist() == [0, 1, 2, 3]
-    assert metadata == {"classes": "a b"}
     assert (run.path / "evaluation" / "task-03.safetensors").is_file()
     with pytest.raises(UserError, match=r"task-04\.safetensors is missing"):
         run.load_evaluation(4)

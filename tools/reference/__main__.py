@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: the config from its schema, the commands from the program, the API
+"""Write docs/reference/ from the code: the config from its schema, the commands from the program, the API
 from its docstrings.
 
     python tools/reference [--check]
@@ -22,9 +22,9 @@ PAGES = {"config.md": config.page, "commands.md": commands.page, "api.md": api.p
 
 
 def main() -> None:
-    """Writes the pages, or compares them."""
+    """Write the pages, or check them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where a page is old")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     check = parser.parse_args().check
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, make in PAGES.items():

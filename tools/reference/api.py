@@ -1,4 +1,4 @@
-"""The API's page: what other programs may rely on, from signatures and docstrings."""
+"""The page of the Python API: the public names, from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ API = {
 
 
 def page() -> list[str]:
-    """The lines of the page."""
+    """Return the lines of the page."""
     lines = [ABOUT]
     for title, places in API.items():
         lines += [f"## {title}", ""]
@@ -60,7 +60,7 @@ def _described(name: str, module: Any) -> list[str]:
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties, those of dytox's own base classes too."""
+    """Return public methods and properties, also those of dytox's own base classes."""
     seen = set()
     for owner in (each for each in thing.__mro__ if each.__module__.startswith("dytox")):
         for name, member in vars(owner).items():
@@ -71,7 +71,7 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 class _Plain(str):
-    """An annotation that is shown as it is written, without the modules its names come from."""
+    """An annotation that is shown as in the source, without module names."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The commands' page: purpose, example, arguments and options, as `--help` has them."""
+"""The page of the commands: purpose, example, arguments and options, as in `--help`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dytox.cli.main import app
 
 ABOUT = """# Commands
 
-Every command also says all this itself: `dytox COMMAND --help`.
+`dytox COMMAND --help` prints the same text.
 
-Exit codes: 0 done; 2 something you can mend, said in one sentence; 3 done, but some inputs were skipped and
-named; 1 a bug; 130 after Ctrl-C, with a checkpoint.
+Exit codes: 0 done; 2 an error that you can fix, explained in one sentence; 3 done, but some inputs were
+skipped and named; 1 a bug; 130 after Ctrl-C, with a checkpoint.
 
 `dytox --install-completion` lets your shell complete commands, recipes, methods and config keys.
 """
 
 
 def page() -> list[str]:
-    """The lines of the page."""
+    """Return the lines of the page."""
     group: Any = typer.main.get_command(app)
     panels: dict[str, list[str]] = {}
     for name, command in group.commands.items():
@@ -44,7 +44,7 @@ def _spelling(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         name = (parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs == -1 else "")
         return name if parameter.required else f"[{name}]"
-    value = (parameter.metavar or "").replace("|", "\\|")  # which would end the table's cell
+    value = (parameter.metavar or "").replace("|", "\\|")  # or it would end the cell of the table
     return " ".join([", ".join(parameter.opts), value]).strip()
 
 

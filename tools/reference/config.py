@@ -1,4 +1,4 @@
-"""The config's page: keys, types, defaults, and the comments beside them as their meanings."""
+"""The page of the config: keys, types, defaults, and their meanings from the comments beside them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
 def page() -> list[str]:
-    """The lines of the page."""
+    """Return the lines of the page."""
     lines = [ABOUT, *_section(Config(), ""), OPTIONS]
     for name in sorted(registry.BUILT_IN):
         options = registry.find(name).Options
@@ -41,7 +41,7 @@ def page() -> list[str]:
 
 
 def _section(section: BaseModel, prefix: str) -> list[str]:
-    """The keys of a section, then the sections in it."""
+    """Return the keys of a section, then the sections in it."""
     values = {name: getattr(section, name) for name in type(section).model_fields}
     inner = {name: value for name, value in values.items() if isinstance(value, BaseModel)}
     lines = [f"## {prefix.rstrip('.')}", "", inspect.getdoc(type(section)) or "", ""] if prefix else []
@@ -70,12 +70,12 @@ def _limits(metadata: object) -> str:
 
 
 def _value(value: Any) -> str:
-    """As `--set` would have it."""
+    """Return a value as it is written in `--set`."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _notes(section: type[BaseModel]) -> dict[str, tuple[str, str]]:
-    """For each key of a section its type, and the comment beside it, as the source has them."""
+    """Return the type and the comment of each key of a section, from the source."""
     module = inspect.getmodule(section)
     assert module is not None
     source = inspect.getsource(module)

@@ -1,1 +1,1 @@
-"""Speed, side by side with the plain formulation."""
+"""The speed of this implementation, compared with the plain formulation."""

@@ -80,7 +80,7 @@ def parts_of(method: Ours, images: Tensor) -> dict[str, Part]:
     encoder, tab, heads = method.model.encoder, method.model.tab, method.model.heads
     assert isinstance(encoder, TransformerEncoder)
     assert isinstance(tab, TaskAttentionBlock)
-    x, (tokens, queries) = encoder.tokenizer(images), method.model.prepared()
+    x, (tokens, queries) = encoder.tokenizer(images), method.model.constants()
     tokenizer, _, decoder = (len(images) * each for each in by_part(method.config, 1))
     return {
         **_of_sabs(encoder, x),
@@ -111,7 +111,7 @@ def _of_attention(attention: SelfAttention, x: Tensor, depth: int) -> dict[str, 
     q, k = (split_heads(each, attention.heads) for each in attention.qk(x).chunk(2, dim=-1))
     v = split_heads(attention.v(x), attention.heads)
     by_content = scaled_dot_product_attention(q, k, v)
-    by_head, maps = v.permute(1, 2, 0, 3).contiguous().flatten(2), attention.prepared()
+    by_head, maps = v.permute(1, 2, 0, 3).contiguous().flatten(2), attention.constants()
     by_position = torch.bmm(maps, by_head).unflatten(2, (len(x), -1)).permute(2, 0, 1, 3)
     gate, product = torch.sigmoid(attention.gate).view(-1, 1, 1), 2.0 * x.numel() * x.shape[1]  # 2 N² d each
     return {

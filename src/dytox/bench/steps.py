@@ -18,7 +18,7 @@ from dytox.engine.update import Update
 from dytox.losses import Term, distillation
 from dytox.methods.dytox import DyToxMethod
 from dytox.models.base import Output
-from dytox.models.prepared import frozen, held
+from dytox.models.cached import cached, frozen
 from dytox.randomness import Position, generator, seeded
 
 BENCH_CLASSES = 100  # of every measured model
@@ -91,7 +91,7 @@ def evaluating(method: Ours, images: Tensor) -> Iterator[Callable[[], object]]:
         with torch.no_grad(), autocast(method):
             return method.see(images)
 
-    with held([] if isinstance(method, Plain) else method.modules()):
+    with cached([] if isinstance(method, Plain) else method.modules()):
         yield see
 
 
@@ -101,7 +101,7 @@ def training_step(method: Ours, batch: Batch) -> Iterator[Callable[[], object]]:
     set_learning(method, method.learns_in_training())
     _compile(method)
     update = Update(method, method.config.training)
-    with held([] if isinstance(method, Plain) else frozen(method.modules())):
+    with cached([] if isinstance(method, Plain) else frozen(method.modules())):
         yield lambda: update(batch)
 
 

@@ -17,7 +17,7 @@ from dytox.bench.timing import CPU, Settings, Timing, interleaved, operations, p
 from dytox.checking import merge
 from dytox.config import Config
 from dytox.data.samples import Samples
-from dytox.memory.herding import herd
+from dytox.memory import herd
 from dytox.randomness import Position, generator
 
 FORMS = {"plain": Plain, "ours": Ours}

@@ -1,4 +1,4 @@
-"""`bench`: how fast, side by side with the paper's formulation."""
+"""`bench`: the speed of this implementation, compared with the paper's plain formulation."""
 
 from __future__ import annotations
 
@@ -10,43 +10,51 @@ import typer
 
 from dytox.cli.options import FIRST, MEASURE, JsonOption, beginning
 from dytox.cli.output import console, say, to_json
-from dytox.cli.speed import show
+from dytox.cli.speed import show_speed
 from dytox.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from dytox.bench.timing import Settings
     from dytox.config import Config
 
-QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's profiler talks to itself
-PARTS = ("model", "growth", "parts", "augmentation", "herding", "loading", "task")
+QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # silences torch's profiler
+BENCH_PARTS = ("model", "growth", "parts", "augmentation", "herding", "loading", "task")
 
 PartArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        help=f"Any of {', '.join(PARTS)}; without it, all of them.",
+        help=f"What to measure, any of {', '.join(BENCH_PARTS)}; default: all of them.",
         metavar="PART",
-        autocompletion=beginning(PARTS),
+        autocompletion=beginning(BENCH_PARTS),
     ),
 ]
 TasksOption = Annotated[
     str,
     typer.Option(
-        help="The numbers of tasks, rising, with commas between.", metavar="1,10", rich_help_panel=MEASURE
+        help="Measure the model with these numbers of tasks, in rising order.",
+        metavar="1,10",
+        rich_help_panel=MEASURE,
     ),
 ]
 BatchOption = Annotated[
-    int, typer.Option(min=2, help="Images in a batch of the full-size model.", rich_help_panel=MEASURE)
+    int,
+    typer.Option(min=2, help="The batch size of the full-size model, in images.", rich_help_panel=MEASURE),
 ]
-RepeatsOption = Annotated[int, typer.Option(min=2, help="Of each measurement.", rich_help_panel=MEASURE)]
+RepeatsOption = Annotated[
+    int, typer.Option(min=2, help="Repeat each measurement this many times.", rich_help_panel=MEASURE)
+]
 DeviceOption = Annotated[
-    str, typer.Option(help="auto, cpu, cuda, cuda:0 or mps.", metavar="DEVICE", rich_help_panel=MEASURE)
+    str,
+    typer.Option(
+        help="The device: auto, cpu, cuda, cuda:0 or mps.", metavar="DEVICE", rich_help_panel=MEASURE
+    ),
 ]
 CompileOption = Annotated[
-    bool, typer.Option("--compile", help="Ours with torch.compile.", rich_help_panel=MEASURE)
+    bool, typer.Option("--compile", help="Compile our form with torch.compile.", rich_help_panel=MEASURE)
 ]
 QuickOption = Annotated[
     bool,
-    typer.Option("--quick", help="A tiny model: does it run?", rich_help_panel=FIRST),
+    typer.Option("--quick", help="Measure a tiny model, to try whether it runs.", rich_help_panel=FIRST),
 ]
 
 
@@ -60,11 +68,11 @@ def bench(
     quick: QuickOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure speed and memory, plain formulation and ours in turn, in one process.
+    """Measure speed and memory of the plain formulation and of ours, in turn, in one process.
 
     Example: dytox bench model --tasks 1,10
     """
-    wanted, numbers = _known(part or PARTS), _numbers(tasks)
+    wanted, numbers = _known(part or BENCH_PARTS), _numbers(tasks)
     for name, level in QUIET.items():
         os.environ.setdefault(name, level)
 
@@ -86,13 +94,13 @@ def bench(
     if as_json:
         typer.echo(to_json(found, indent=2))
     else:
-        show(found)
+        show_speed(found)
 
 
 def _measures(
     full: Config, short: Config, settings: Settings, quick: bool
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """How each part is measured."""
+    """The functions that measure each part."""
     from dytox.bench import loading, suite
     from dytox.bench.parts import of_parts
     from dytox.bench.task import of_task
@@ -117,8 +125,8 @@ def _measures(
 
 def _known(parts: Sequence[str]) -> Sequence[str]:
     for each in parts:
-        if each not in PARTS:
-            raise unknown("part of the benchmark", each, PARTS)
+        if each not in BENCH_PARTS:
+            raise unknown("part of the benchmark", each, BENCH_PARTS)
     return parts
 
 
@@ -128,12 +136,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 1 or max(numbers) > 100 or list(numbers) != sorted(set(numbers)):
-        raise UserError(f"--tasks {text!r} should be rising numbers from 1 to 100 with commas between.")
+        raise UserError(f"--tasks {text!r} must be rising numbers from 1 to 100, separated by commas.")
     return numbers
 
 
 def _configs(quick: bool, compiled: bool, device: str) -> tuple[Config, Config]:
-    """The full-size CIFAR model, and the short run; or tiny ones."""
+    """The configs of the full-size CIFAR model and of the short run, or of tiny ones."""
     from dytox import recipes
 
     runtime = {"runtime": {"compile": compiled, "device": device}}

@@ -1,24 +1,35 @@
-"""What there is: `recipes`, `methods`, `show`."""
+"""`recipes`, `methods`, `show` and `doctor`: what there is, and whether the installation is complete."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dytox.cli.options import FORM, DatasetOption, MethodOption, RecipeArgument, SetOption, changed
-from dytox.cli.output import console, safe
+from dytox.cli.options import (
+    FORM,
+    DatasetOption,
+    JsonOption,
+    MethodOption,
+    RecipeArgument,
+    SetOption,
+    all_overrides,
+)
+from dytox.cli.output import console, safe, say, table, to_json
 
 if TYPE_CHECKING:
     from dytox.config import Config
+    from dytox.installation import Finding
 
 
 def recipes() -> None:
-    """List the recipes: a dataset, cut into tasks.
+    """List the recipes: datasets that are split into tasks.
 
     Example: dytox recipes
     """
@@ -28,7 +39,7 @@ def recipes() -> None:
 
 
 def methods() -> None:
-    """List the methods, and what each cannot do.
+    """List the methods, what each does and what it cannot do.
 
     Example: dytox methods
     """
@@ -65,7 +76,7 @@ def show(
     from dytox.methods.registry import complete
     from dytox.runs.run_directory import to_yaml
 
-    changes = changed(overrides, dataset)
+    changes = all_overrides(overrides, dataset)
     config = complete(recipes.compose(recipe, method=method, overrides=changes))
     loader(config.data)  # refuses a dataset that does not exist
     if origin:
@@ -90,7 +101,7 @@ def _show_origins(config: Config, origins: Mapping[str, str]) -> None:
     lines = {f"{key}: {json.dumps(value)}": key for key, value in flat(config.model_dump()).items()}
     width = max(len(line) for line in lines if len(line) < 60)
     for line, key in lines.items():
-        typer.echo(f"{line:<{width}}  # {origins.get(key, 'default')}")
+        typer.echo(safe(f"{line:<{width}}  # {origins.get(key, 'default')}"))
 
 
 def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
@@ -100,3 +111,37 @@ def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> None:
     for row in rows:
         table.add_row(*map(Text, row))
     console().print(table)
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Check this installation: versions, devices, disk space, extras, and how to install what is missing.
+
+    The exit code is 2 if something is missing that every command needs.
+
+    Example: dytox doctor
+    """
+    from dytox.installation import examine
+
+    found = examine()
+    healthy = all(each.good or not each.needed for each in found)
+    if as_json:
+        typer.echo(to_json({"healthy": healthy, "findings": [asdict(each) for each in found]}, indent=2))
+    else:
+        _show_findings(console(), found)
+        verdict = (
+            "Everything that dytox needs is installed."
+            if healthy
+            else "Something that dytox needs is missing."
+        )
+        say(console(), f"\n{verdict}")
+    if not healthy:
+        raise typer.Exit(2)
+
+
+def _show_findings(to: Console, found: Sequence[Finding]) -> None:
+    marks = {(False, True): "no", (False, False): "–"}
+    rows = [(each.topic, each.name, marks.get((each.good, each.needed), "yes"), each.value) for each in found]
+    table(to, ["What", "Name", "Good", "Found"], rows)
+    mends = [f"  {each.mend}  # {each.topic} {each.name}" for each in found if each.mend]
+    if mends:
+        say(to, "\n".join(["\nTo install what is missing:", *mends]))

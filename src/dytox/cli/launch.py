@@ -1,4 +1,4 @@
-"""Several processes on this machine: `--processes N` is `torchrun --nproc-per-node N -m dytox …`."""
+"""Several processes on this machine: `--processes N` corresponds to `torchrun --nproc-per-node N`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import NoReturn
 from dytox.errors import Lost, UserError
 from dytox.machine import cores
 
-ENDED = -signal.SIGTERM  # the exit code of those that the agent ends when another has failed
-AGAIN = "the same command goes on"
+ENDED = -signal.SIGTERM  # the exit code of processes that the agent ends because another one has failed
+AGAIN = "the same command continues it"
 LAUNCHED = (
     "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started: the number of its process
 )
@@ -30,7 +30,7 @@ def is_worker() -> bool:
 
 
 def is_restarted() -> bool:
-    """Whether torchrun's agent started it again, after a worker died."""
+    """Whether torchrun has started this process again after one had died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
@@ -63,8 +63,11 @@ def _watch(parent: int) -> None:
 
 
 def leave(code: str | int | None) -> NoReturn:
-    """Ends the program. One of several processes ends at once: a thread of gloo's that still asks for the
-    interpreter while that is taken down would abort a process that has done its work."""
+    """End the program with this exit code.
+
+    One of several processes skips the shutdown of the interpreter: a thread of gloo that asks for the
+    interpreter meanwhile would abort a process that has done its work.
+    """
     if is_worker() and not isinstance(code, str):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -73,15 +76,15 @@ def leave(code: str | int | None) -> NoReturn:
 
 
 def options(named: Mapping[str, object], overrides: Iterable[str] | None) -> list[str]:
-    """Options as arguments: those that were given, and every `--set`."""
+    """Turn options that were given, and every `--set`, into command-line arguments."""
     found = [part for name, value in named.items() if value is not None for part in (name, str(value))]
     return found + [part for each in overrides or [] for part in ("--set", each)]
 
 
 def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: str) -> None:
-    """Runs `dytox` with these arguments in so many processes, and leaves with their exit code.
+    """Run `dytox` with these arguments in several processes and leave with their exit code.
 
-    `goes_on` says how to go on if one of them dies.
+    `goes_on` is the part of an error message that says how to continue after one of them has died.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -99,7 +102,7 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: 
         monitor_interval=0.1,
         run_id="dytox",
     )
-    logging.disable(logging.ERROR)  # the agent's; the workers speak for themselves
+    logging.disable(logging.ERROR)  # of the agent; the workers print their own messages
     program = str(Path(__file__).parents[1] / "__main__.py")  # `-m` would put the current folder on the path
     try:
         elastic_launch(config, sys.executable)(program, *arguments)
@@ -114,4 +117,4 @@ def launch(arguments: list[str], *, processes: int, max_restarts: int, goes_on: 
             raise UserError(f"Process {rank} of {processes} died ({how}): {goes_on}.") from None
         if said:
             raise UserError(min(said, key=lambda each: bool(each["lost"]))["message"]) from None
-        sys.exit(failures[0][1].exitcode)  # it has said why
+        sys.exit(failures[0][1].exitcode)  # it has reported the error itself

@@ -1,4 +1,4 @@
-"""`learn`: a model directory grows by a folder of images."""
+"""`learn`: teach a model the classes of a folder of images."""
 
 from __future__ import annotations
 
@@ -18,48 +18,57 @@ if TYPE_CHECKING:
 
 
 GrowingArgument = Annotated[
-    Path, typer.Argument(help="A model directory; made if it is not there.", metavar="MODEL")
+    Path, typer.Argument(help="The model directory; created if it does not exist.", metavar="MODEL")
 ]
 FolderArgument = Annotated[
-    Path, typer.Argument(help="Holds a folder of images for each class.", metavar="FOLDER")
+    Path, typer.Argument(help="A folder that holds one folder of images per class.", metavar="FOLDER")
 ]
 RecipeOption = Annotated[
     str | None,
     typer.Option(
         "--recipe",
         metavar="RECIPE",
-        help="Of the new model; by default own-images, with image size and epochs chosen from the images.",
+        help="The recipe of a new model; default own-images, which fits size and epochs to the images.",
         autocompletion=recipe_names,
         rich_help_panel=NEW,
     ),
 ]
-MethodOption = Annotated[
+NewMethodOption = Annotated[
     str | None,
     typer.Option(
         "--method",
         "-m",
         metavar="METHOD",
-        help="Of the new model, by default dytox; a custom one (module:Class) is named each time.",
+        help="The method of a new model; default dytox. A custom one (module:Class) is named each time.",
         autocompletion=method_names,
         rich_help_panel=NEW,
     ),
 ]
-SetOption = Annotated[
-    list[str] | None, set_option("; once the model has learned, not of model, method, data and loss")
+LearnSetOption = Annotated[
+    list[str] | None, set_option("; model, method, data and loss only for a new model")
 ]
 EncoderOption = Annotated[
     Path | None,
-    typer.Option("--encoder", help="A pretrained ViT, as safetensors.", metavar="FILE", rich_help_panel=NEW),
+    typer.Option(
+        "--encoder",
+        help="Start from a pretrained ViT in a safetensors file.",
+        metavar="FILE",
+        rich_help_panel=NEW,
+    ),
 ]
 TrainEncoderOption = Annotated[
     bool,
-    typer.Option("--train-encoder", help="Let the pretrained encoder learn too.", rich_help_panel=NEW),
+    typer.Option(
+        "--train-encoder",
+        help="Train the pretrained encoder too, instead of freezing it.",
+        rich_help_panel=NEW,
+    ),
 ]
 HeldOutOption = Annotated[
     float,
     typer.Option(
         "--held-out",
-        help="The share of each class to measure by, not to learn from.",
+        help="Hold out this share of each class, from 0 to 1, to measure accuracy instead of training on it.",
         rich_help_panel=MEASURE,
     ),
 ]
@@ -67,7 +76,7 @@ DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Say what would happen and how long it takes; change nothing.",
+        help="Say what would happen and how long it would take, and change nothing.",
         rich_help_panel=FIRST,
     ),
 ]
@@ -77,16 +86,16 @@ def learn(
     model: GrowingArgument,
     folder: FolderArgument,
     recipe: RecipeOption = None,
-    method: MethodOption = None,
-    overrides: SetOption = None,
+    method: NewMethodOption = None,
+    overrides: LearnSetOption = None,
     encoder: EncoderOption = None,
     train_encoder: TrainEncoderOption = False,
     held_out: HeldOutOption = 0.2,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Teach a model the classes of a folder; it keeps those that it knows.
+    """Teach a model the classes of a folder, while it keeps those that it knows.
 
-    Interrupted, the model is as it was, and the same command goes on.
+    If the command is interrupted, the model stays as it was, and the same command continues.
 
     Example: dytox learn flowers/ photos/
     """
@@ -130,7 +139,7 @@ def _learn(to: Console, plan: Plan) -> None:
             rows = lesson.learn(plan, progress)
         except (Interrupted, KeyboardInterrupt):  # maybe after the new state has replaced the old one
             if state_of(plan.path) == plan.state:
-                progress.goes_on = f"{plan.path} is as it was, and the same command goes on"
+                progress.goes_on = f"{plan.path} is as it was, and the same command continues"
             else:
                 progress.goes_on = f"{plan.path} has learned these images, nothing is left to do"
             raise
@@ -159,7 +168,7 @@ def _announce(to: Console, plan: Plan) -> None:
         joined = f"Known already: {listed(plan.known)}; their images join the rehearsal"
         say(to, f"{joined}." if plan.new else f"{joined}, and the model is refreshed: {images}.")
     if plan.kept:
-        say(to, f"{plural(plan.kept, 'image')} that the model has already, left out.")
+        say(to, f"{plural(plan.kept, 'image')} that the model has seen already, left out.")
 
 
 def _results(to: Console, rows: list[Row]) -> None:

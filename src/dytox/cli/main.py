@@ -17,18 +17,16 @@ from dytox import __version__
 from dytox.cli import (
     bench,
     catalogue,
-    doctor,
     launch,
     learn,
     models,
     paper,
     predict,
     report,
-    reproduce,
     training,
     tune,
 )
-from dytox.cli.flags import Command, Commands
+from dytox.cli.options import Command, Commands
 from dytox.cli.output import console, lost_output, open_streams, safe, say
 from dytox.errors import UserError
 
@@ -62,7 +60,7 @@ COMMANDS: dict[str, list[Callable[..., None]]] = {
         training.train,
         training.resume,
         report.report,
-        reproduce.reproduce,
+        paper.reproduce,
         tune.tune,
         paper.paper,
     ],
@@ -71,7 +69,7 @@ COMMANDS: dict[str, list[Callable[..., None]]] = {
         catalogue.methods,
         catalogue.show,
         bench.bench,
-        doctor.doctor,
+        catalogue.doctor,
     ],
 }
 for panel, commands in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""`info`, `forget`, `export`, `push` and `pull`: a model directory as a whole."""
+"""`info`, `forget`, `export`, `push` and `pull`: commands about a whole model directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMethodOption = None) -> None:
-    """Show what a model knows, what it takes up, and where it learned.
+    """Show the classes of a model, its size, and when and where it learned.
 
     Example: dytox info flowers/
     """
@@ -53,7 +53,7 @@ def _show(to: Console, found: Description) -> None:
 
 
 def _event(entry: dict[str, Any]) -> str:
-    """What happened to a model once."""
+    """One event of the model's history in words."""
     if "forgotten" in entry:
         return f"forgot {plural(entry['forgotten'], 'class')}"
     what = (
@@ -68,26 +68,20 @@ def _event(entry: dict[str, Any]) -> str:
 
 def forget(
     model: ModelArgument,
-    classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS")],
+    classes: Annotated[
+        list[str], typer.Argument(help="The names of the classes to remove.", metavar="CLASS")
+    ],
     method: TrustedMethodOption = None,
 ) -> None:
     """Remove classes from a model: their outputs and their images.
 
-    The answers about all other classes stay as they are.
+    The scores of all other classes stay exactly as they are.
 
     Example: dytox forget flowers/ tulip
     """
-    from dytox.growing.lesson import discard, locked
-    from dytox.learner import ContinualLearner
+    from dytox.growing.lesson import forget as remove
 
-    ContinualLearner.load(model, method=method)  # or there is nothing to lock
-    with locked(model):
-        learner = ContinualLearner.load(model, method=method)
-        before = len(learner.memory) + len(learner.held_out)
-        learner.forget(*classes)
-        learner.save(model)
-        discard(model)
-    gone = before - len(learner.memory) - len(learner.held_out)
+    learner, gone = remove(model, classes, method=method)
     left = plural(len(learner.classes_), "class")
     say(console(), f"Removed {listed(sorted(set(classes)))} with {plural(gone, 'image')}; {left} left.")
     say(
@@ -102,12 +96,15 @@ def export(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", help="FILE.onnx, or FILE.pt2 for torch.export.", metavar="FILE", rich_help_panel=WHERE
+            "--out",
+            help="Write this file: FILE.onnx for ONNX, FILE.pt2 for torch.export.",
+            metavar="FILE",
+            rich_help_panel=WHERE,
         ),
     ],
     method: TrustedMethodOption = None,
 ) -> None:
-    """Write a model as one file that predicts without dytox: ONNX, or torch.export's.
+    """Export a model as one file that predicts without dytox, in the format of ONNX or torch.export.
 
     Example: dytox export flowers/ --out flowers.onnx
     """
@@ -125,19 +122,27 @@ def export(
 
 def push(
     model: ModelArgument,
-    repository: Annotated[str, typer.Argument(help="As in somebody/flowers.", metavar="REPOSITORY")],
+    repository: Annotated[
+        str,
+        typer.Argument(help="The repository on Hugging Face, as in somebody/flowers.", metavar="REPOSITORY"),
+    ],
     public: Annotated[
-        bool, typer.Option("--public", help="Make a new repository public.", rich_help_panel=SHARED)
+        bool,
+        typer.Option(
+            "--public", help="Make a new repository public; default private.", rich_help_panel=SHARED
+        ),
     ] = False,
     with_memory: Annotated[
         bool,
         typer.Option(
-            "--with-memory", help="Also the images that it keeps, to learn on from.", rich_help_panel=SHARED
+            "--with-memory",
+            help="Upload the images in its memory too, so that others can go on teaching it.",
+            rich_help_panel=SHARED,
         ),
     ] = False,
     method: TrustedMethodOption = None,
 ) -> None:
-    """Upload a model to Hugging Face, with a model card; by default without the images it keeps.
+    """Upload a model to Hugging Face with a model card; by default without the images in its memory.
 
     Example: dytox push flowers/ somebody/flowers
     """
@@ -148,8 +153,11 @@ def push(
 
 
 def pull(
-    repository: Annotated[str, typer.Argument(help="As in somebody/flowers.", metavar="REPOSITORY")],
-    model: Annotated[Path, typer.Argument(help="A folder that is new.", metavar="MODEL")],
+    repository: Annotated[
+        str,
+        typer.Argument(help="The repository on Hugging Face, as in somebody/flowers.", metavar="REPOSITORY"),
+    ],
+    model: Annotated[Path, typer.Argument(help="The model directory to create.", metavar="MODEL")],
     method: TrustedMethodOption = None,
 ) -> None:
     """Download a model from Hugging Face.
@@ -159,4 +167,4 @@ def pull(
     from dytox.hub import pull as download
 
     download(repository, model, method=method)
-    say(console(), f"{model} is here: `dytox info {model}` shows what it knows.")
+    say(console(), f"Downloaded to {model}: `dytox info {model}` shows what it knows.")

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, the panels of the help, and what a shell completes."""
+"""Arguments and options that several commands share, the panels of the help, and shell completion."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-# The panels in which options stand, by what a person wants.
+# The panels of options in the help.
 WHAT = "What to learn"
 NEW = "Where the model is new"
 FIRST = "To try first"
@@ -23,19 +24,19 @@ OWN = "Code of your own"
 
 
 def beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """What completes one of these names."""
+    """Return a function that completes a name from its prefix."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def recipe_names(incomplete: str) -> list[str]:
-    """The recipes that begin so."""
+    """Complete the name of a recipe from its prefix."""
     from dytox.recipes import scenarios
 
     return beginning(scenarios())(incomplete)
 
 
 def method_names(incomplete: str) -> list[str]:
-    """The methods that begin so, without importing any."""
+    """Complete a method name from its prefix; imports no method."""
     from dytox.recipes import methods, paper_name
 
     return beginning(dict.fromkeys(each for name in methods() for each in (name, paper_name(name))))(
@@ -44,16 +45,16 @@ def method_names(incomplete: str) -> list[str]:
 
 
 def config_keys(incomplete: str) -> list[str]:
-    """The config keys that begin so, each ready for its value."""
+    """Complete a config key from its prefix, with an equals sign after it."""
     from dytox.config import Config
 
     return beginning(f"{key}=" for key in _keys(Config))(incomplete)
 
 
 def keys_of(context: typer.Context, incomplete: str) -> list[str]:
-    """The config keys that begin so, with the options of the method that the command line names.
+    """Complete a config key from its prefix, with the options of the method that the command line names.
 
-    Those are in the method's own code, which imports torch: only where one of them is asked for.
+    The method's code, which imports torch, is loaded only for keys that begin with `method.`.
     """
     if not incomplete.startswith("method."):
         return config_keys(incomplete)
@@ -79,12 +80,12 @@ def _keys(section: Any, prefix: str = "") -> Iterator[str]:
 
 
 def set_option(but: str = "") -> Any:
-    """`--set KEY=VALUE`; `but` says in the help which keys it is not for."""
+    """Return the option `--set KEY=VALUE`; `but` says in its help which keys are excluded."""
     return typer.Option(
         "--set",
         "-s",
         metavar="KEY=VALUE",
-        help=f"Override a key, as in training.epochs=50{but}. Repeatable.",
+        help=f"Override a key of the config, as in training.epochs=50{but}. Repeatable.",
         autocompletion=keys_of,
         rich_help_panel=WHAT,
     )
@@ -94,7 +95,7 @@ ModelArgument = Annotated[Path, typer.Argument(help="A model directory.", metava
 RecipeArgument = Annotated[
     str,
     typer.Argument(
-        help="A recipe's name (see `dytox recipes`), or a YAML file of the same form.",
+        help="The name of a recipe (`dytox recipes` lists them), or a YAML file of the same form.",
         metavar="RECIPE",
         autocompletion=recipe_names,
     ),
@@ -105,7 +106,7 @@ MethodOption = Annotated[
         "--method",
         "-m",
         metavar="METHOD",
-        help="A method (see `dytox methods`).",
+        help="The method to train (`dytox methods` lists them); your own as module:Class.",
         autocompletion=method_names,
         rich_help_panel=WHAT,
     ),
@@ -116,7 +117,7 @@ DatasetOption = Annotated[
     typer.Option(
         "--dataset",
         metavar="DATASET",
-        help="The dataset (data.dataset); your own as module:function.",
+        help="Choose the dataset (data.dataset), instead of the recipe's; your own as module:function.",
         rich_help_panel=WHAT,
     ),
 ]
@@ -131,10 +132,54 @@ TrustedMethodOption = Annotated[
     ),
 ]
 
+TrustedDatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="DATASET",
+        help="The run's dataset, if it is your own (module:function): a file alone never runs code.",
+        rich_help_panel=OWN,
+    ),
+]
 
-def changed(overrides: list[str] | None, dataset: str | None) -> list[str]:
-    """The changes of `--set`, after that of `--dataset`."""
+
+def all_overrides(overrides: list[str] | None, dataset: str | None) -> list[str]:
+    """Return the overrides of `--dataset` and `--set`, in this order."""
     return [*([f"data.dataset={dataset}"] if dataset else []), *(overrides or [])]
 
 
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.", rich_help_panel=FORM)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=FORM)]
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown without a type, as they take no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the arguments and options."""
+        return _plain(super().get_params(ctx))
+
+
+class Commands(TyperGroup):
+    """The group of all commands, with the same flags."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the arguments and options."""
+        return _plain(super().get_params(ctx))
+
+
+def _plain(parameters: list[Any]) -> list[Any]:
+    """Let flags default to False; typer would import pydantic, which is slow, to check None."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.default, each.metavar = each.default or False, ""
+    return parameters
+
+
+def folder_option(default: str) -> Any:
+    """Return the option `--out DIR`, the folder of several runs; `default` is named in its help."""
+    return typer.Option(
+        "--out",
+        help=f"Write the runs into this folder; default {default}.",
+        metavar="DIR",
+        rich_help_panel=WHERE,
+    )

@@ -1,4 +1,4 @@
-"""`predict` and `evaluate`: what a model makes of images."""
+"""`predict` and `evaluate`: the answers of a model about images, and how often they are right."""
 
 from __future__ import annotations
 
@@ -26,32 +26,37 @@ if TYPE_CHECKING:
 ImagesArgument = Annotated[
     list[str],
     typer.Argument(
-        help="Image files, folders (with all folders in them), or - for an image from a pipe.",
+        help="Image files, folders (searched recursively), or - for an image from standard input.",
         metavar="IMAGE",
     ),
 ]
 TopOption = Annotated[
-    int, typer.Option("--top", min=1, help="So many classes for each image.", rich_help_panel=ANSWER)
+    int, typer.Option("--top", min=1, help="Give this many classes for each image.", rich_help_panel=ANSWER)
 ]
 TaskOption = Annotated[
     int | None,
     typer.Option(
-        "--task", min=1, help="Only the classes of this task, counted from 1.", rich_help_panel=ANSWER
+        "--task",
+        min=1,
+        help="Choose only among the classes of this task, counted from 1.",
+        rich_help_panel=ANSWER,
     ),
 ]
 RejectOption = Annotated[
     bool,
     typer.Option(
-        "--reject", help="Answer only where errors stay below --error-rate.", rich_help_panel=ANSWER
+        "--reject", help="Answer `unknown` where errors would exceed --error-rate.", rich_help_panel=ANSWER
     ),
 ]
 ErrorRateOption = Annotated[
     float,
     typer.Option(
-        "--error-rate", help="With --reject: the share of answers that may be wrong.", rich_help_panel=ANSWER
+        "--error-rate",
+        help="With --reject: the share of answers that may be wrong, from 0 to 1.",
+        rich_help_panel=ANSWER,
     ),
 ]
-CsvOption = Annotated[bool, typer.Option("--csv", help="As CSV.", rich_help_panel=FORM)]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.", rich_help_panel=FORM)]
 
 
 def predict(
@@ -65,9 +70,9 @@ def predict(
     error_rate: ErrorRateOption = 0.05,
     method: TrustedMethodOption = None,
 ) -> None:
-    """Say what is in images: the class and the confidence in it.
+    """Classify images: print the class of each and the confidence in it.
 
-    An image that cannot be read is skipped and named, and the exit code is then 3.
+    Images that cannot be read are skipped and named; the exit code is then 3.
 
     Example: dytox predict flowers/ garden.jpg --top 3
     """
@@ -94,7 +99,7 @@ def predict(
 
 
 def _form(as_json: bool, as_csv: bool) -> Callable[[Iterator[Prediction], int], None]:
-    """What writes the answers, with so many classes each."""
+    """The function that prints predictions with a number of classes each, in the chosen form."""
     if as_json and as_csv:
         raise UserError("--json and --csv are two forms of one output: choose one.")
     return _write_json if as_json else _write_csv if as_csv else _write_table
@@ -102,7 +107,7 @@ def _form(as_json: bool, as_csv: bool) -> Callable[[Iterator[Prediction], int], 
 
 @contextmanager
 def _bar(*, streaming: bool) -> Iterator[Callable[[int, int], None]]:
-    """How far it is, on a terminal to which nothing else is written meanwhile."""
+    """Show a progress bar, if standard error is a terminal and nothing else is written to it meanwhile."""
     to = console(stderr=True)
     busy = streaming and sys.stdout.isatty()
     with Progress(console=to, disable=busy or not to.is_terminal, transient=True) as progress:
@@ -111,7 +116,7 @@ def _bar(*, streaming: bool) -> Iterator[Callable[[int, int], None]]:
 
 
 def _write_json(found: Iterator[Prediction], _: int) -> None:
-    """An array, written as it is found."""
+    """Print an array, entry by entry as they are found."""
     separator = "[\n"
     for each in found:
         sys.stdout.write(f"{separator}  {to_json(each.to_json())}")
@@ -120,7 +125,7 @@ def _write_json(found: Iterator[Prediction], _: int) -> None:
 
 
 def _write_csv(found: Iterator[Prediction], top: int) -> None:
-    """`image,class,confidence`, and two columns more for each further class; no class where rejected."""
+    """Print `image,class,confidence`, two more columns per further class; a rejected image has no class."""
     further = [name for rank in range(2, top + 1) for name in (f"class_{rank}", f"confidence_{rank}")]
     sys.stdout.write(csv_line(["image", "class", "confidence", *further]))
     for each in found:
@@ -129,7 +134,7 @@ def _write_csv(found: Iterator[Prediction], top: int) -> None:
 
 
 def _write_table(found: Iterator[Prediction], top: int) -> None:
-    """Once all are found."""
+    """Print a table after all images have been classified."""
     rows = []
     for each in found:
         guesses = [(guess.name, f"{guess.confidence:.1%}") for guess in each.top]
@@ -145,14 +150,14 @@ def evaluate(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            help="Holds a folder of images for each class; without it, the model's held-out images.",
+            help="A folder that holds one folder of images per class; default: the model's held-out images.",
             metavar="FOLDER",
         ),
     ] = None,
     as_json: JsonOption = False,
     method: TrustedMethodOption = None,
 ) -> None:
-    """Measure a model on labelled images: by class, by task, and what it takes for what.
+    """Measure the accuracy of a model on labelled images, by class and by task, and its mistakes.
 
     Example: dytox evaluate flowers/ test-photos/
     """

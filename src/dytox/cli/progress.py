@@ -1,4 +1,4 @@
-"""How a run goes on: bars on a terminal, plain lines elsewhere; Ctrl-C and SIGTERM end it within a step."""
+"""The progress of a run, as bars or as plain lines; Ctrl-C and SIGTERM stop the run after a step."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from dytox.metrics import Step
 from dytox.runs.run_directory import RunDirectory
 from dytox.text import plural
 
-SILENCE = 30.0  # seconds between plain lines within a phase
+SILENCE = 30.0  # seconds between two plain lines within a phase
 
 
 class Progress(Watcher):
-    """Shows a run to a person, and stops it when asked to."""
+    """Shows the progress of a run, and stops it after Ctrl-C."""
 
     def __init__(self, console: Console, goes_on: str = "") -> None:
-        """`goes_on` says what becomes of it when it is stopped."""
+        """`goes_on` says how to continue after it was stopped."""
         self.console, self.goes_on = console, goes_on
         self.stopping = False
         self.spoke = time.monotonic()
         self.tasks = 0
-        self.epochs = self.epochs_done = 0  # of the present task, over all its phases
+        self.epochs = self.epochs_done = 0  # of the current task, over all its phases
         self.bars = bars.Progress(
             bars.TextColumn("{task.description}"),
             bars.BarColumn(bar_width=20),
@@ -75,18 +75,15 @@ class Progress(Watcher):
         say(self.console, "Stopping after this step (again: at once) …")
 
     def stop_wanted(self) -> bool:
-        """Once a signal came."""
         return self.stopping
 
     def run_started(self, tasks: Scenario, run: RunDirectory) -> None:
-        """Says where the run is."""
-        self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` goes on"
+        self.tasks, self.goes_on = len(tasks), f"`dytox resume {run.path}` continues it"
         classes, count = plural(len(tasks.class_names), "class"), plural(len(tasks), "task")
         self._say(f"{classes} in {count}, run in {run.path}")
         self.bars.update(self.run_bar, total=len(tasks))
 
     def phase_started(self, lesson: Lesson, phase: Phase) -> None:
-        """A new bar for a phase; the other one counts tasks, and parts of them by their epochs."""
         phases = phases_of(lesson)
         epochs = [each.config.epochs if isinstance(each, Training) else 0 for each in phases]
         place = lesson.position.phase
@@ -97,7 +94,6 @@ class Progress(Watcher):
         self._advance(lesson.task.index, self.epochs_done)
 
     def epoch_ended(self, lesson: Lesson, record: Mapping[str, Any]) -> None:
-        """One epoch more, and its loss."""
         epoch, loss = record["epoch"] + 1, f"loss {record['losses']['total']:.4f}"
         count = f"epoch {epoch}/{self.bars.tasks[self.phase_bar].total:.0f}"
         self.bars.update(self.phase_bar, completed=epoch, count=count, loss=loss)
@@ -106,12 +102,10 @@ class Progress(Watcher):
             self._say(f"task {record['task'] + 1}{self._of_tasks}, {record['phase']}, epoch {epoch}: {loss}")
 
     def task_ended(self, step: Step) -> None:
-        """What the task gave."""
         result = f"{step.top1:5.1f} % right over {step.classes_seen} classes"
         self._say(f"task {step.task + 1}/{self.tasks}: {result}, {step.seconds:.0f} s")
 
     def noticed(self, sentence: str) -> None:
-        """Passes it on."""
         self._say(sentence)
 
     def _advance(self, task: int, epochs: int) -> None:
@@ -120,7 +114,7 @@ class Progress(Watcher):
 
     @property
     def _of_tasks(self) -> str:
-        return f"/{self.tasks}" if self.tasks else ""  # a model that grows does not know how many
+        return f"/{self.tasks}" if self.tasks else ""  # with `dytox learn` the number of tasks is not known
 
     def _say(self, text: str) -> None:
         self.spoke = time.monotonic()

@@ -1,4 +1,4 @@
-"""`report`: the page of a run, or several runs side by side."""
+"""`report`: the page of a run, or the comparison of several runs."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ SUFFIXES = (".html", ".csv", ".md", ".tex", ".png", ".svg")
 
 
 RunsArgument = Annotated[
-    list[Path], typer.Argument(help="Run directories, or folders that hold several.", metavar="RUN")
+    list[Path], typer.Argument(help="Run directories, or folders that hold several runs.", metavar="RUN")
 ]
-OutOption = Annotated[
+ReportFilesOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--out",
         metavar="FILE",
-        help="What to write, by its suffix: .html a page, .csv .md .tex the table, .png .svg the curves. "
+        help="Write a file, by its suffix: .html a page, .csv .md .tex the table, .png .svg the curves. "
         "Repeatable.",
         rich_help_panel=WHERE,
     ),
 ]
 
 
-def report(runs: RunsArgument, out: OutOption = None) -> None:
-    """Make the page of a run, or put several side by side: accuracy after each task, Avg, Last, forgetting.
+def report(runs: RunsArgument, out: ReportFilesOption = None) -> None:
+    """Write the report of a run, or compare several runs: accuracy after each task, Avg, Last, forgetting.
 
-    One run: writes its report.html and plots/ anew. Several: the table here, and what --out names.
+    For one run, its report.html and plots/ are written again. For several, the table is printed, and --out
+    names the files to write.
 
     Example: dytox report runs/digits-dytox runs/digits-replay --out comparison.html
     """
     for file in out or []:
         if file.suffix not in SUFFIXES:
             raise UserError(
-                f"--out {file}: what is written goes by the suffix, one of {', '.join(SUFFIXES)}."
+                f"--out {file} has none of the suffixes that say what to write: {', '.join(SUFFIXES)}."
             )
 
     from dytox.report.record import read_record, runs_in
@@ -53,7 +54,7 @@ def report(runs: RunsArgument, out: OutOption = None) -> None:
     if len(found) == 1 and not out:
         _renew(found[0])
     if len(found) == 1 and found[0].metrics is None and all(file.suffix == ".html" for file in out or []):
-        say(console(), f"{paths[0]} has not finished a task yet: its page shows how far it came.")
+        say(console(), f"{paths[0]} has not finished a task yet: its page shows the progress so far.")
     else:
         _table(found)
     for file in out or []:
@@ -62,7 +63,7 @@ def report(runs: RunsArgument, out: OutOption = None) -> None:
 
 
 def _renew(record: Record) -> None:
-    """The files that the run itself writes."""
+    """Write the files again that the run itself writes."""
     from dytox.report.run_page import save_plots, write_run_page
 
     write_run_page(record, record.path / "report.html")
@@ -71,15 +72,17 @@ def _renew(record: Record) -> None:
 
 
 def _table(records: Sequence[Record]) -> None:
-    """The table for the terminal, with mean and deviation where runs differ in seed or order alone."""
-    from dytox.cli.tables import FIGURES, compare
+    """Print the table, with mean and deviation of runs that differ only in seed or class order."""
+    from dytox.cli.result_tables import RUN_FIGURES, show_runs
     from dytox.text import with_deviation
 
     for each in _groups(records):
         if len(each.records) > 1:
-            parts = [f"{name} {with_deviation(*(each.spread(key) or (None, None)))}" for name, key in FIGURES]
+            parts = [
+                f"{name} {with_deviation(*(each.spread(key) or (None, None)))}" for name, key in RUN_FIGURES
+            ]
             say(console(), f"{each.label}, {each.scenario}, {len(each.records)} runs: {', '.join(parts)}")
-    compare(console(), [(record.path, record.metrics or {}) for record in records])
+    show_runs(console(), [(record.path, record.metrics or {}) for record in records])
 
 
 def _write(records: Sequence[Record], file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The figures of `bench` for people: medians, ± half the spread of the middle half of the times."""
+"""The figures of `bench` as tables: medians, ± half the distance between the quartiles."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from dytox.cli.output import console, say, table
 
 
-def show(found: dict[str, Any]) -> None:
-    """A table or a sentence for each part that was measured."""
-    for name, shown in SHOWN.items():
+def show_speed(found: dict[str, Any]) -> None:
+    """Print a table or a sentence for each part that was measured."""
+    for name, shown in _TABLES.items():
         if name in found:
             shown(found[name])
 
@@ -18,16 +18,19 @@ def show(found: dict[str, Any]) -> None:
 def _model(model: dict[str, Any]) -> None:
     to = console()
     columns = ["Tasks", "plain img/s", "ours img/s", "ratio"]
-    say(to, "Evaluation, ± half the spread of the middle half of the times", style="bold")
+    say(to, "Evaluation, ± half the distance between the quartiles", style="bold")
     rows = [[*_row(row, "evaluation"), f"{row['share_of_products']:.0%}"] for row in model["rows"]]
-    table(to, [*columns, "of the products' speed"], rows)
-    say(to, "Training step with teacher, and the memory it takes", style="bold")
+    table(to, [*columns, "of matrix products' speed"], rows)
+    say(to, "Training step with teacher, and its memory", style="bold")
     rows = [[*_row(row, "training"), *_megabytes(row)] for row in model["rows"]]
     table(to, [*columns, "plain MB", "ours MB"], rows)
-    say(to, f"Products of the model's shapes: {model['products_per_second'] / 1e9:.1f} GFLOP/s, fp32.")
+    say(to, f"Matrix products of the model's shapes: {model['products_per_second'] / 1e9:.1f} GFLOP/s, fp32.")
     if "evaluation_cost_of_a_task" in model:
         cost, left = model["evaluation_cost_of_a_task"], model["evaluation_at_most_of_at_fewest"]
-        say(to, f"A task more costs {cost:.2%} of evaluation; at the most tasks it is {left:.2f} as fast.")
+        say(
+            to,
+            f"One more task costs {cost:.2%} of evaluation; with most tasks it is {left:.2f} times as fast.",
+        )
 
 
 def _row(row: dict[str, Any], key: str) -> list[str]:
@@ -41,7 +44,7 @@ def _megabytes(row: dict[str, Any]) -> list[str]:
 
 def _growth(growth: dict[str, Any]) -> None:
     to = console()
-    say(to, "The time of an image in evaluation at one task, beside the model as it is", style="bold")
+    say(to, "Time per image in evaluation with one task, relative to the model as it is", style="bold")
     rows = [
         [
             row["changed"],
@@ -52,12 +55,12 @@ def _growth(growth: dict[str, Any]) -> None:
         ]
         for row in growth["rows"]
     ]
-    table(to, ["With", "patches", "img/s", "measured", "on paper"], rows)
+    table(to, ["With", "patches", "img/s", "measured", "counted"], rows)
 
 
 def _parts(parts: dict[str, Any]) -> None:
     to = console()
-    say(to, f"An evaluation pass at one task, {_speed(parts['evaluation'])} img/s", style="bold")
+    say(to, f"An evaluation pass with one task, {_speed(parts['evaluation'])} img/s", style="bold")
     rows = [
         [
             row["part"],
@@ -67,7 +70,7 @@ def _parts(parts: dict[str, Any]) -> None:
         ]
         for row in parts["rows"]
     ]
-    rest = ["what is left", f"{parts['rest']:.1%}", "", ""]
+    rest = ["the rest", f"{parts['rest']:.1%}", "", ""]
     table(to, ["Part", "of the pass", "Bounded by", "speed of that bound reached"], [*rows, rest])
     products, copying = parts["products_per_second"] / 1e9, parts["bytes_per_second"] / 1e9
     say(to, f"Bounds: products at {products:.1f} GFLOP/s, copying at {copying:.1f} GB/s read and written.")
@@ -77,8 +80,8 @@ def _augmentation(each: dict[str, Any]) -> None:
     say(console(), _beside("Augmentation", "images/s", each))
     say(
         console(),
-        f"  It is {each['augmentation_of_step']:.1%} of a training step of cifar100-10-short, "
-        f"with loading and all draws {each['making_a_batch_of_step']:.1%}.",
+        f"  That is {each['augmentation_of_step']:.1%} of a training step of cifar100-10-short; "
+        f"with loading and all random draws, {each['making_a_batch_of_step']:.1%}.",
     )
 
 
@@ -98,7 +101,7 @@ def _loading(each: dict[str, Any]) -> None:
 def _task(each: dict[str, Any]) -> None:
     to = console()
     say(to, f"A task of cifar100-10-short: {each['seconds']:.0f} s, {each['computing']:.1%} computing")
-    say(to, "  One epoch of each phase was measured, once, and counted as often as there are.")
+    say(to, "  One epoch of each phase was measured and multiplied by the number of epochs.")
     table(to, ["Part", "share"], [(part, f"{share:.1%}") for part, share in each["parts"].items()])
     table(to, ["Phase", "share"], [(phase, f"{share:.1%}") for phase, share in each["phases"].items()])
 
@@ -110,10 +113,10 @@ def _speed(each: dict[str, Any]) -> str:
 
 def _beside(what: str, unit: str, each: dict[str, Any]) -> str:
     plain, ours = _speed(each["plain"]), _speed(each["ours"])
-    return f"{what}: {ours} {unit}, plainly {plain}: {each['speedup']:.1f} times."
+    return f"{what}: {ours} {unit}, plain form {plain}: {each['speedup']:.1f} times as fast."
 
 
-SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
+_TABLES: dict[str, Callable[[dict[str, Any]], None]] = {
     "model": _model,
     "growth": _growth,
     "parts": _parts,

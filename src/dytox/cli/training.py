@@ -20,8 +20,9 @@ from dytox.cli.options import (
     MethodOption,
     RecipeArgument,
     SetOption,
+    TrustedDatasetOption,
     TrustedMethodOption,
-    changed,
+    all_overrides,
 )
 from dytox.cli.output import console
 from dytox.errors import UserError
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", help="The folder that holds the dataset.", metavar="DIR", rich_help_panel=WHAT),
+    typer.Option("--data", help="Read the dataset from this folder.", metavar="DIR", rich_help_panel=WHAT),
 ]
-OutOption = Annotated[
+RunOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="The run directory; by default a new one in runs/.",
+        help="Write the run into this directory; default: a new one in runs/.",
         metavar="RUN",
         rich_help_panel=WHERE,
     ),
@@ -47,7 +48,7 @@ SeedsOption = Annotated[
     str | None,
     typer.Option(
         "--seeds",
-        help="One run for each, and mean ± std over them; the same command with --out goes on with them.",
+        help="Train one run per seed and print mean ± std; the same command with --out continues them.",
         metavar="0,1,2",
         rich_help_panel=SEVERAL,
     ),
@@ -57,7 +58,7 @@ OrdersOption = Annotated[
     typer.Option(
         "--orders",
         "--order",
-        help="One run for each class order.",
+        help="Train one run per class order.",
         metavar="1,2,3",
         rich_help_panel=SEVERAL,
     ),
@@ -67,7 +68,7 @@ ProcessesOption = Annotated[
     typer.Option(
         "--processes",
         min=1,
-        help="So many processes on this machine; the result is the same.",
+        help="Train in this many processes on this machine; the result is the same.",
         rich_help_panel=PROCESSES,
     ),
 ]
@@ -76,7 +77,7 @@ RestartsOption = Annotated[
     typer.Option(
         "--max-restarts",
         min=0,
-        help="How often processes start again after one has died.",
+        help="Restart the processes at most this many times after one has died.",
         rich_help_panel=PROCESSES,
     ),
 ]
@@ -88,19 +89,19 @@ def train(
     dataset: DatasetOption = None,
     data: DataOption = None,
     overrides: SetOption = None,
-    out: OutOption = None,
+    out: RunOption = None,
     seeds: SeedsOption = None,
     orders: OrdersOption = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
 ) -> None:
-    """Train a method on a recipe's tasks, one after the other.
+    """Train a method on the tasks of a recipe, one after the other.
 
     Example: dytox train digits --method replay --set training.epochs=50
     """
     from dytox.recipes import compose
 
-    place, asked = root(data), changed(overrides, dataset)
+    place, asked = data_root(data), all_overrides(overrides, dataset)
     configs = {
         name: compose(recipe, method=method, overrides=[*asked, *changes], values=place)
         for changes, name in _variants(seeds, orders)
@@ -109,23 +110,27 @@ def train(
     folder = out or _fresh(Path("runs") / f"{first.recipe}-{method.rpartition(':')[2]}")
     several = len(configs) > 1
     if not several and not launch.is_worker() and (folder / "config.yaml").exists():
-        raise UserError(f"{folder} already holds a run: `dytox resume` it, or take another --out.")
+        raise UserError(
+            f"{folder} already holds a run: continue it with `dytox resume`, or choose another --out."
+        )
     if processes > 1:
         named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
         command = ["train", recipe, *launch.options(named, asked)]
-        goes_on = f"the same command with --out {folder} goes on" if several else _resumed(folder, processes)
+        goes_on = (
+            f"the same command with --out {folder} continues them" if several else _resumed(folder, processes)
+        )
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)
     else:
         _train(configs, folder)
 
 
 def _resumed(run: Path, processes: int) -> str:
-    return f"`dytox resume {run} --processes {processes}` goes on"
+    return f"`dytox resume {run} --processes {processes}` continues it"
 
 
 def _train(configs: Mapping[str, Config], folder: Path) -> None:
-    """A run for each config, in the folder's folder of its name."""
-    from dytox.cli.tables import compare, spread
+    """Train one run per config, in the subfolder of its name."""
+    from dytox.cli.result_tables import show_runs, show_spread
     from dytox.engine.distributed import connected
     from dytox.experiments import series
     from dytox.methods.registry import complete
@@ -136,26 +141,26 @@ def _train(configs: Mapping[str, Config], folder: Path) -> None:
         folder = Path(world.agree(str(folder)))
         if len(configs) == 1:
             found = [(folder, run_one(first, folder, world, trusted))]
-        else:  # those that are done are not run again, and one that was cut off goes on
+        else:  # finished runs are skipped, and an interrupted one is continued
             runs = {folder / name: complete(config) for name, config in configs.items()}
             for path, config in runs.items():
-                series.state_of(config, path)  # refused before the first is run
+                series.state_of(config, path)  # refuses a run of another config before the first run starts
             runner = partial(run_one, world=world, trusted=trusted)
             found = [(path, series.outcome(config, path, runner, world)) for path, config in runs.items()]
     if world.main:
-        compare(console(), found)
+        show_runs(console(), found)
         if len(found) > 1:
-            spread(console(), [metrics for _, metrics in found])
+            show_spread(console(), [metrics for _, metrics in found])
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
+    run: Annotated[Path, typer.Argument(help="The run directory.", metavar="RUN")],
     method: TrustedMethodOption = None,
-    dataset: DatasetOption = None,
+    dataset: TrustedDatasetOption = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
 ) -> None:
-    """Go on with a run where it was cut off, with the result that it would have had.
+    """Continue an interrupted run; the result is the same as without the interruption.
 
     Example: dytox resume runs/digits-dytox
     """
@@ -165,19 +170,19 @@ def resume(
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)
         return
 
-    from dytox.cli.tables import compare
+    from dytox.cli.result_tables import show_runs
     from dytox.engine.distributed import connected
 
     with connected() as world:
         found = run_one(None, run, world, (method, dataset))
     if world.main:
-        compare(console(), [(run, found)])
+        show_runs(console(), [(run, found)])
 
 
 def run_one(
     config: Config | None, path: Path, world: World, trusted: Collection[str | None] = ()
 ) -> dict[str, Any]:
-    """Begin a run or, without a config and in processes that were started again, go on with the one there.
+    """Start a run or, without a config and in processes that were restarted, continue the one in `path`.
 
     `trusted` are a custom method and dataset that the user named: a run's file alone never runs code.
     """
@@ -192,7 +197,7 @@ def run_one(
 
 
 def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], str]]:
-    """For each run its overrides and its folder's name, which is empty where there is one run alone."""
+    """The overrides and the folder name of each run; the name is empty where there is only one run."""
     choices = [
         [(f"{key}={number}", f"{word}-{number}") for number in numbers(text, option)]
         for key, word, text, option in (
@@ -208,7 +213,7 @@ def _variants(seeds: str | None, orders: str | None) -> list[tuple[list[str], st
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """The numbers of an option such as 0,1,2; 1..3 are those from 1 to 3."""
+    """Parse the numbers of an option such as `0,1,2`; `1..3` means 1, 2 and 3."""
     first, dots, last = text.partition("..")
     try:
         found = list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
@@ -221,13 +226,13 @@ def numbers(text: str, option: str) -> list[int]:
     return found
 
 
-def root(data: Path | None) -> dict[str, Any] | None:
-    """What `--data` says, as values of a config."""
+def data_root(data: Path | None) -> dict[str, Any] | None:
+    """Return the value of `--data` as values of a config."""
     return {"data": {"root": str(data.expanduser().absolute())}} if data else None
 
 
 def _fresh(path: Path) -> Path:
-    """The path, or with a number behind it if something is there."""
+    """Return the path, with a number appended if it exists."""
     number, candidate = 1, path
     while candidate.exists():
         number += 1

@@ -1,4 +1,4 @@
-"""`tune`: a grid of values on a validation share of the training data."""
+"""`tune`: a grid of values, measured on a validation share of the training data."""
 
 from __future__ import annotations
 
@@ -9,30 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dytox.cli import launch
-from dytox.cli.options import WHAT, WHERE, MethodOption, RecipeArgument, SetOption
+from dytox.cli.options import WHAT, MethodOption, RecipeArgument, SetOption, folder_option
 from dytox.cli.output import console, say, table
-from dytox.cli.training import DataOption, ProcessesOption, RestartsOption, root, run_one
+from dytox.cli.training import DataOption, ProcessesOption, RestartsOption, data_root, run_one
 from dytox.text import csv_line
 
 if TYPE_CHECKING:
-    from dytox.experiments.tune import Trial
+    from dytox.experiments.grid import Trial
 
 GridOption = Annotated[
     list[str] | None,
     typer.Option(
         "--grid",
-        help="Values to try for a key; several keys make a grid. By default the paper's ranges.",
+        help="Try these values for a key; several keys make a grid. Default: the paper's ranges.",
         metavar="KEY=A,B,C",
         rich_help_panel=WHAT,
-    ),
-]
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        help="The folder of the runs; by default runs/tune-RECIPE-METHOD.",
-        metavar="DIR",
-        rich_help_panel=WHERE,
     ),
 ]
 
@@ -43,17 +34,17 @@ def tune(
     method: MethodOption = "dytox",
     data: DataOption = None,
     overrides: SetOption = None,
-    out: FolderOption = None,
+    out: Annotated[Path | None, folder_option("runs/tune-RECIPE-METHOD")] = None,
     processes: ProcessesOption = 1,
     max_restarts: RestartsOption = 0,
 ) -> None:
-    """Try values on a tenth of the training data, which is held out for that, and say which are best.
+    """Try values of hyperparameters on a held-out tenth of the training data, and print the best.
 
-    Runs that are done are not run again, and one that was cut off goes on: the same command finishes it.
+    Finished runs are skipped and interrupted ones continued, so the same command completes the grid.
 
     Example: dytox tune digits --grid training.lr=1e-3,2e-3 --grid method.divergence=0.05,0.1
     """
-    from dytox.experiments.tune import papers_grid, parse_grid
+    from dytox.experiments.grid import papers_grid, parse_grid
 
     chosen = parse_grid(grid) if grid else papers_grid(recipe, method)
     folder = out or Path("runs") / f"tune-{Path(recipe).stem}-{method.rpartition(':')[2]}"
@@ -63,7 +54,7 @@ def tune(
         command = ["tune", recipe, *grids, *options]
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=launch.AGAIN)
     else:
-        _tune(recipe, method, chosen, folder, overrides or [], root(data))
+        _tune(recipe, method, chosen, folder, overrides or [], data_root(data))
 
 
 def _tune(
@@ -75,7 +66,7 @@ def _tune(
     values: dict[str, Any] | None,
 ) -> None:
     from dytox.engine.distributed import connected
-    from dytox.experiments.tune import run_grid
+    from dytox.experiments.grid import run_grid
 
     with connected() as world:
         shown = console(quiet=not world.main)
@@ -95,7 +86,7 @@ def _tune(
         return
     _write(folder, trials)
     say(shown, "")
-    say(shown, "Top-1 in percent on training images held out for that, the best first")
+    say(shown, "Top-1 in percent on held-out training images, the best first")
     rows = [
         [*(change.partition("=")[2] for change in each.changes), _text(each.avg), _text(each.last)]
         for each in trials
@@ -107,7 +98,7 @@ def _tune(
 
 
 def _write(folder: Path, trials: Sequence[Trial]) -> None:
-    """`tune.json` and `tune.csv`, the best first."""
+    """Write `tune.json` and `tune.csv`, the best first."""
     from dytox.runs import files
 
     rows: list[dict[str, Any]] = [

@@ -1,1 +1,1 @@
-"""Datasets, scenarios (which classes come when), augmentation and batches."""
+"""Datasets, scenarios (the order in which classes are learned), augmentation and batches."""

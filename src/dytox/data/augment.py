@@ -1,7 +1,7 @@
-"""How training images are varied: crop, flip, brightness, RandAugment, normalise, each image on its own.
+"""Augmentation of training images: crop, flip, brightness, RandAugment, then normalisation.
 
-A batch is varied at once, on the device it is on. All random numbers are drawn beforehand, on the CPU and for
-the whole global batch; a process takes its rows of them.
+A batch is augmented as a whole on its device, each image with its own random numbers. These are drawn
+beforehand on the CPU for the whole global batch, and each process takes its own rows of them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dytox.data.randaugment import RandAugment, brightened, resample
 from dytox.data.transfer import sent
 
 ASPECTS = (3 / 4, 4 / 3)  # width / height of a resized crop
-ATTEMPTS = 10  # windows drawn for a resized crop, of which the first that fits is taken
+ATTEMPTS = 10  # windows drawn for a resized crop; the first one that fits is used
 
 
 class Augmentation:
-    """Varies training images, each on its own, in one batch on the device the images are on."""
+    """Augments and normalises a batch of training images on the device that they are on."""
 
     def __init__(self, config: AugmentConfig, *, mean: Sequence[float], std: Sequence[float]) -> None:
         self.config = config
@@ -31,9 +31,9 @@ class Augmentation:
         self.randaugment = None if config.randaugment is None else RandAugment(config.randaugment)
 
     def draw(self, generator: torch.Generator, count: int, size: int | None) -> dict[str, Tensor]:
-        """All random numbers for `count` images of side `size`; every tensor's first dimension is `count`.
+        """Draw all random numbers for `count` images of `size` pixels; the first dimension is `count`.
 
-        Without a size the images were cropped when they were decoded (`draw_crops`).
+        `size` is None for images that were cropped when they were decoded (`draw_crops`).
         """
         config = self.config
         draws = {"flip": torch.rand(count, generator=generator) < config.flip}
@@ -51,11 +51,11 @@ class Augmentation:
         return draws
 
     def __call__(self, images: Tensor, draws: Mapping[str, Tensor]) -> Tensor:
-        """uint8 (n, 3, side, side) -> normalised float32 of the same shape."""
+        """Augment uint8 images (n, 3, side, side); the result is normalised float32 of the same shape."""
         assert images.dtype == torch.uint8, images.dtype
         assert images.shape[2] == images.shape[3], images.shape
         if len(images):
-            with torch.inference_mode():  # a tenth faster; the result below is an ordinary tensor again
+            with torch.inference_mode():  # a tenth faster; normalise() returns an ordinary tensor
                 images = self._vary(images, draws)
         return normalise(images, self.mean, self.std)
 
@@ -71,35 +71,38 @@ class Augmentation:
 
 
 def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """uint8 (n, 3, height, width) -> float32: scaled to 0...1, less the mean, divided by the deviation."""
+    """Scale uint8 images (n, 3, height, width) to 0…1 float32, subtract `mean` and divide by `std`."""
     centre, spread = (sent(torch.tensor(each), images.device).view(3, 1, 1) for each in (mean, std))
     return images.float().div_(255).sub_(centre).div_(spread)
 
 
 def padded_crop(images: Tensor, offset: Tensor, *, pad: int) -> Tensor:
-    """A window of the image's size from each image padded with black; `offset` (n, 2): its top and left."""
+    """Pad each image with black and cut out a window of its original size at `offset` (n, [top, left])."""
     n, channels, side, _ = images.shape
     padded = F.pad(images, (pad, pad, pad, pad))
     width = side + 2 * pad
     first = (offset[:, 0] * width + offset[:, 1]).view(n, 1, 1)
     row = torch.arange(side, device=images.device) * width
     plane = torch.arange(n * channels, device=images.device).view(n, channels, 1) * width**2
-    runs = padded.flatten().unfold(0, side, 1)  # (pixels, side): the run of pixels that starts at each
+    runs = padded.flatten().unfold(0, side, 1)  # (pixels, side): the `side` pixels that start at each place
     return runs.index_select(0, (plane + first + row).flatten()).view_as(images)
 
 
 def draw_crops(generator: torch.Generator, count: int) -> Tensor:
-    """The random numbers of resized crops, (count, attempts, 4), whatever the images' sizes."""
+    """Draw the random numbers of resized crops, (count, attempts, 4); they fit images of any size."""
     drawn = torch.rand(4, count, ATTEMPTS, generator=generator, dtype=torch.float64)
     return drawn.permute(1, 2, 0)
 
 
 def windows(crops: Tensor, height: int, width: int, *, area: Sequence[float]) -> Tensor:
-    """Top, left, height, width (count, 4) of windows with a random share of the area and a random aspect.
+    """Turn random numbers into windows (count, [top, left, height, width]) of an image of this size.
 
-    Should no attempt fit, it is the largest window in the middle with an aspect within the range.
+    A window covers a random share of the image, within `area`, with a random aspect ratio. If no attempt
+    fits, the window is the largest one in the middle with an allowed aspect ratio.
     """
-    share, shape, down, across = np.moveaxis(crops.numpy(), -1, 0)  # (count, attempts); for one image faster
+    share, shape, down, across = np.moveaxis(
+        crops.numpy(), -1, 0
+    )  # (count, attempts); numpy is faster than torch for one image
     pixels = height * width * (area[0] + (area[1] - area[0]) * share)
     aspect = np.exp(log(ASPECTS[0]) + (log(ASPECTS[1]) - log(ASPECTS[0])) * shape)
     w = np.maximum(np.sqrt(pixels * aspect).round(), 1)
@@ -113,19 +116,21 @@ def windows(crops: Tensor, height: int, width: int, *, area: Sequence[float]) ->
 
 
 def resized_crop(images: Tensor, window: Tensor) -> Tensor:
-    """Each image's window, brought back to the image's size; `window` (n, 4): top, left, height, width."""
+    """Resize the window (n, [top, left, height, width]) of each image to the size of the image."""
     side = images.shape[-1]
     top, left, height, width = window[:, :, None].unbind(1)  # (n, 1) each
     centres = (torch.arange(side, device=images.device) + 0.5) / side
-    y = torch.clamp(top + centres * height, top + 0.5, top + height - 0.5)  # nothing from beyond the window
+    y = torch.clamp(
+        top + centres * height, top + 0.5, top + height - 0.5
+    )  # never sample outside of the window
     x = torch.clamp(left + centres * width, left + 0.5, left + width - 0.5)
     shape = (len(images), side, side)
     x, y = x * 2 / side - 1, y * 2 / side - 1
     places = torch.stack((x[:, None, :].expand(shape), y[:, :, None].expand(shape)), dim=1)
-    return resample(images, places).round_().short().to(torch.uint8)  # over int16 it is faster
+    return resample(images, places).round_().short().to(torch.uint8)  # the detour over int16 is faster
 
 
 def flip(images: Tensor, flipped: Tensor) -> Tensor:
-    """The images, mirrored left to right where `flipped` (n,) says so."""
+    """Mirror the images for which `flipped` (n,) is true from left to right."""
     place = torch.arange(len(images), device=images.device) + len(images) * flipped
     return torch.cat((images, images.flip(-1))).index_select(0, place)

@@ -1,7 +1,7 @@
-"""CIFAR-100 in its published layout, fetched where it is absent.
+"""CIFAR-100 in its published layout; it is downloaded if it is missing.
 
 The published files are pickles. They are read by an unpickler that knows five names, none of which leads to
-code of another module, and only after a look at their opcodes: a file that wants more is refused.
+code of another module, and only after their opcodes have been checked: a file that needs more is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPCODES = {
 
 
 def load(config: DataConfig) -> tuple[Samples, Samples, tuple[str, ...]]:
-    """The 50,000 training and 10,000 test images, and the names of the fine classes."""
+    """Load the 50,000 training and 10,000 test images, and the names of the fine classes."""
     folder = _locate(config.root)
     names = _read(folder / "meta").get(b"fine_label_names")
     if not isinstance(names, list) or not all(isinstance(name, bytes) for name in names):
@@ -77,7 +77,7 @@ def _damaged(path: Path, why: object) -> UserError:
 
 
 class _Dtype:
-    """Stands for numpy's dtype: bytes, and no other."""
+    """Takes the place of numpy's dtype and accepts unsigned bytes only."""
 
     def __init__(self, name: object, *_: object) -> None:
         if name not in ("u1", b"u1"):
@@ -88,7 +88,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands for numpy's ndarray: its shape and its bytes."""
+    """Takes the place of numpy's ndarray and keeps its shape and bytes."""
 
     def __init__(self, *_: object) -> None:
         self.shape: tuple[int, ...] = ()
@@ -104,7 +104,7 @@ class _Array:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows only what the published files name, and bytes as Python 3 writes them in protocol 2."""
+    """Resolves only the names in the published files, and the one that Python 3 writes for bytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, encoding="bytes")
@@ -137,7 +137,7 @@ def _read(path: Path) -> dict[bytes, object]:
             content = _Unpickler(file).load()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except Exception as error:  # a damaged pickle may fail in any way
+    except Exception as error:  # a damaged pickle can raise any exception
         raise _damaged(path, error or type(error).__name__) from None
     if not isinstance(content, dict):
         raise _damaged(path, f"it holds a {type(content).__name__}")
@@ -189,7 +189,7 @@ def _follow(opcode: pickletools.OpcodeInfo, stack: list[int]) -> None:
 
 
 def _locate(root: str | None) -> Path:
-    """The folder of the three files, fetched if it is nowhere."""
+    """Find the folder with the three files; download them if they are in none of the expected places."""
     base = (CACHE if root is None else Path(root)).expanduser()
     if root is not None and not base.is_dir():
         raise UserError(f"There is no folder {base}: name the one that holds {FOLDER} with --data.")

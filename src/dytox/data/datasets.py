@@ -1,4 +1,4 @@
-"""Datasets by name, or from arrays in memory; a dataset without a test set gives up a share of its images."""
+"""Datasets by name or from arrays; a dataset without a test set is split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dytox.randomness import Position, generator
 Array: TypeAlias = Tensor | NDArray[Any]
 Loader: TypeAlias = Callable[[DataConfig], tuple[Samples, Samples | None, tuple[str, ...]]]
 
-# Each gives a training set, a test set if there is one, and the names of the classes.
+# Each returns a training set, a test set or None, and the names of the classes.
 LOADERS: dict[str, Loader] = {
     "cifar100": cifar100.load,
     "digits": digits.load,
@@ -31,7 +31,8 @@ LOADERS: dict[str, Loader] = {
     "imagenet100": imagenet.load_100,
     "imagenet1000": imagenet.load_1000,
 }
-WITHOUT_FILES = ("cifar100", "digits")  # their images are pixels from the beginning
+MOST_HELD_OUT = 20  # images of a class, because they are stored in the model directory
+WITHOUT_FILES = ("cifar100", "digits")  # they are loaded as pixels, not as image files
 
 
 def loader(config: DataConfig) -> Loader:
@@ -75,7 +76,7 @@ def from_arrays(
     test_labels: Array | Sequence[int],
     class_names: Sequence[str] | None = None,
 ) -> Dataset:
-    """A dataset of uint8 images in memory, with labels from 0; a class without a name goes by its label."""
+    """Make a dataset of uint8 images and labels from 0; by default a class is named by its label."""
     train = Samples(as_images(train_images), _as_labels(train_labels, len(train_images)))
     test = Samples(as_images(test_images), _as_labels(test_labels, len(test_images)))
     sides = ["x".join(map(str, part.pixels().shape[2:])) for part in (train, test)]
@@ -93,7 +94,7 @@ def from_arrays(
 
 
 def as_images(array: Array) -> Tensor:
-    """uint8 images (n, H, W), (n, H, W, 3) or (n, 3, H, W) as a new tensor (n, 3, H, W)."""
+    """Copy uint8 images (n, H, W), (n, H, W, 3) or (n, 3, H, W) into a new tensor (n, 3, H, W)."""
     if not isinstance(array, np.ndarray | Tensor):
         raise UserError(f"Images must be one numpy array or torch tensor, not a {type(array).__name__}.")
     dtype = str(array.dtype).removeprefix("torch.")
@@ -112,8 +113,8 @@ def as_images(array: Array) -> Tensor:
 
 
 def split(samples: Samples, share: float, class_names: Sequence[str]) -> tuple[Samples, Samples]:
-    """Two parts, the second with this share of every class and at least one image; always the same two."""
-    kept, held = [], []
+    """Split off `share` of every class, at least one image of each; the split is always the same."""
+    first, second = [], []
     for label, name in enumerate(class_names):
         members = (samples.labels == label).nonzero().squeeze(1)
         if len(members) < 2:
@@ -123,14 +124,36 @@ def split(samples: Samples, share: float, class_names: Sequence[str]) -> tuple[S
             )
         shuffled = members[torch.randperm(len(members), generator=generator(0, Position(), f"split {label}"))]
         size = min(max(int(len(members) * share + 0.5), 1), len(members) - 1)
-        held.append(shuffled[:size])
-        kept.append(shuffled[size:])
-    first, second = (torch.cat(part).sort().values for part in (kept, held))
+        second.append(shuffled[:size])
+        first.append(shuffled[size:])
+    places = [torch.cat(part).sort().values for part in (first, second)]
+    return samples.take(places[0]), samples.take(places[1])
+
+
+def hold_out(samples: Samples, share: float, already: Samples) -> tuple[Samples, Samples]:
+    """Split samples into those to learn and those to hold out: `share` of each class, rounded down.
+
+    The split is always the same. With those in `already`, a class has at most MOST_HELD_OUT held-out images.
+    """
+    if not 0 <= share < 1:
+        raise UserError(f"The share to hold out must be at least 0 and below 1, not {share}.")
+    nothing = torch.empty(0, dtype=torch.int64)
+    learned, held_out = [nothing], [nothing]
+    for label in samples.labels.unique().tolist():
+        members = (samples.labels == label).nonzero().squeeze(1)
+        shuffled = members[
+            torch.randperm(len(members), generator=generator(0, Position(), f"held out {label}"))
+        ]
+        room = max(0, MOST_HELD_OUT - int((already.labels == label).sum()))
+        count = min(int(len(members) * share + 1e-9), room, len(members) - 1)
+        held_out.append(shuffled[:count])
+        learned.append(shuffled[count:])
+    first, second = (torch.cat(part).sort().values for part in (learned, held_out))
     return samples.take(first), samples.take(second)
 
 
 def _refuse_unread(config: DataConfig, named: str) -> None:
-    """Nothing in a config goes unread."""
+    """Raise if the config has a key that this dataset does not use."""
     if named in WITHOUT_FILES and (config.resize is not None or config.on_demand):
         key = "on_demand" if config.on_demand else "resize"
         raise UserError(f"data.{key} is for image files, and {named} has none: leave it out.")

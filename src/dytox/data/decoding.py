@@ -1,8 +1,8 @@
-"""Encoded images become pixels, batch after batch, in processes that work ahead.
+"""Decoding of image files, batch by batch, in worker processes that work ahead.
 
-A process opens the file, decodes it no larger than needed, and resizes the wanted window of it; everything
-else is done for the whole batch, on the device. All of it is told by the request, so the pixels do not depend
-on which process decodes an image, or when.
+A worker opens the file, decodes it at the smallest sufficient size and resizes the requested window;
+everything else is done for the whole batch on the device. A request holds all random numbers, so the pixels
+do not depend on which worker decodes an image, or when.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dytox.machine import cores
 
 Pixels: TypeAlias = Generator[Tensor, None, None]  # of one batch after the other, uint8 (n, 3, size, size)
 
-CHUNK = 16  # images that a process decodes at a time
+CHUNK = 16  # images that a worker decodes at a time
 
 
 @dataclass(frozen=True)
 class Request:
-    """Images to decode; with `crops` (n, attempts, 4), as random windows of a share of their `area`."""
+    """Images to decode: random windows by the numbers in `crops` (n, attempts, 4), or else the middle."""
 
     encoded: Encoded
     crops: Tensor | None = None
@@ -47,11 +47,11 @@ class Request:
         return replace(self, encoded=self.encoded[part], crops=crops)
 
     def split(self) -> list[Chunk]:
-        """In parts that can go to another process."""
+        """Chunks of `CHUNK` images, which can be sent to a worker."""
         return [self[start : start + CHUNK].whole() for start in range(0, len(self), CHUNK)]
 
     def whole(self) -> Chunk:
-        """In one part."""
+        """The request as one chunk."""
         return Chunk(
             sources=[each if isinstance(each, str) else read(each) for each in self.encoded.sources],
             names=[name_of(each) for each in self.encoded.sources],
@@ -64,7 +64,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some images of a request, with all that another process needs."""
+    """Some images of a request, with everything that a worker needs."""
 
     sources: list[str | bytes]
     names: list[str]
@@ -75,13 +75,13 @@ class Chunk:
 
 
 class Decoder:
-    """Decodes requests, in `workers` processes, or without any in threads of this one.
+    """Decodes requests in `workers` processes, or in threads of this process if there are none.
 
-    The processes live until it is closed, or gone.
+    The workers live until the decoder is closed or garbage-collected.
     """
 
     def __init__(self, workers: int, batch: int) -> None:
-        """With room for about a batch of so many images that are decoded ahead; at most a process a core."""
+        """Decode about `batch` images ahead; there is at most one worker a core."""
         workers = min(workers, cores())
         self._chunks = _Chunks()
         self._last: Pixels | None = None
@@ -96,25 +96,25 @@ class Decoder:
                 prefetch_factor=max(2, -(-batch // (CHUNK * workers))),
                 persistent_workers=True,
                 worker_init_fn=_leave_interrupts_to_the_main_process,
-                generator=torch.Generator(),  # not the global one, of which a number is drawn
+                generator=torch.Generator(),  # else the loader draws from the global generator
             )
 
     def close(self) -> None:
-        """Ends the last stream, and the processes."""
+        """End the last stream and the workers."""
         if self._last is not None:
             self._last.close()
         self._loader = self._last = None
 
     def stream(self, requests: Iterable[Request]) -> Pixels:
-        """The pixels (n, 3, size, size) of each request, in order; requests are taken as they are needed."""
+        """The pixels (n, 3, size, size) of each request in order; requests are consumed when needed."""
         decode = self._in_threads if self._loader is None else self._in_processes
         self._last = decode(requests)
         return self._last
 
     def _in_threads(self, requests: Iterable[Request]) -> Pixels:
         for request in requests:
-            # A pool for each: one that an abandoned stream held would be shut down by the garbage collector,
-            # maybe while another thread starts, and both would wait for ever.
+            # One pool per request: the pool of an abandoned stream would be shut down by the garbage
+            # collector, possibly while another thread starts, and both would wait for ever.
             with images.quiet(), ThreadPoolExecutor(min(8, cores())) as pool:
                 parts = list(pool.map(decode_chunk, request.split()))
             yield torch.cat(parts)
@@ -134,7 +134,7 @@ class Decoder:
         try:
             for part in self._loader:
                 if isinstance(part, UserError):
-                    raise UserError(str(part))  # another one: this frame and its traceback would be a cycle
+                    raise UserError(str(part))  # a new one: this frame and its traceback would be a cycle
                 parts.append(torch.frombuffer(part, dtype=torch.uint8))
                 if len(parts) == waiting[0][0]:
                     _, size = waiting.popleft()
@@ -153,11 +153,13 @@ class Decoder:
             ) from error
         finally:
             if self._chunks.source is mine:
-                self._chunks.source = iter(())  # no cycle of references: processes end with their decoder
+                self._chunks.source = iter(
+                    ()
+                )  # breaks a reference cycle, so that workers end with their decoder
 
 
 class _Decoding(Dataset[bytearray | UserError]):
-    """What a process does, to torch's loader a dataset; an error is a result like any other.
+    """The work of a worker, as a dataset for torch's loader; an error is a result like any other.
 
     The result is bytes, which come through a pipe. A tensor would come through shared memory, of which a
     container has 64 MB by default; where that is full, torch waits for ever.
@@ -172,7 +174,7 @@ class _Decoding(Dataset[bytearray | UserError]):
 
 
 class _Chunks(Sampler[Chunk]):
-    """What there is to decode next."""
+    """Gives the chunks of the present stream to torch's loader."""
 
     def __init__(self) -> None:
         self.source: Iterator[Chunk] = iter(())
@@ -182,7 +184,7 @@ class _Chunks(Sampler[Chunk]):
 
 
 def decode_chunk(chunk: Chunk) -> Tensor:
-    """The pixels of a chunk, (n, 3, size, size)."""
+    """Decode a chunk into (n, 3, size, size)."""
     decoded = torch.empty((len(chunk.sources), 3, chunk.size, chunk.size), dtype=torch.uint8)
     window = images.centre(chunk.size, chunk.resize)
     for place, (source, name) in enumerate(zip(chunk.sources, chunk.names, strict=True)):
@@ -193,7 +195,7 @@ def decode_chunk(chunk: Chunk) -> Tensor:
 
 
 def in_parts(wanted: Tensor | Request, parts: Sequence[slice], workers: int) -> Pixels:
-    """The pixels of these parts, one after the other."""
+    """The pixels of each part of the images, one after the other."""
     if isinstance(wanted, Tensor):
         return (wanted[part] for part in parts)
     largest = max((len(range(len(wanted))[part]) for part in parts), default=0)
@@ -201,7 +203,7 @@ def in_parts(wanted: Tensor | Request, parts: Sequence[slice], workers: int) -> 
 
 
 def pixels(encoded: Encoded) -> Tensor:
-    """All of some images, decoded here and now."""
+    """Decode all images in this process, at once."""
     if not len(encoded):
         return torch.empty((0, 3, encoded.size, encoded.size), dtype=torch.uint8)
     return next(Decoder(0, len(encoded)).stream([Request(encoded)]))

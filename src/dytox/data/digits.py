@@ -1,4 +1,4 @@
-"""The UCI digits, which ship with the package (`digits.LICENSE.md` says whose they are)."""
+"""The UCI digits, which are part of the package (see `digits.LICENSE.md` for their source)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dytox.data.samples import Samples
 
 
 def load(config: DataConfig) -> tuple[Samples, None, tuple[str, ...]]:
-    """All 1,797 images of 8x8 pixels, with no test set of their own, and the names of the ten classes."""
+    """Load the 1,797 images of 8x8 pixels and the names of the ten classes; there is no test set."""
     resource = files("dytox.data") / "digits.npz"
     with as_file(resource) as path, np.load(path, allow_pickle=False) as arrays:
         levels = torch.from_numpy(arrays["images"])  # (1797, 8, 8), 0 to 16

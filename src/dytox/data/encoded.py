@@ -1,6 +1,6 @@
-"""Images that stay encoded: as files, as the bytes of files, or in a table, decoded when they are needed.
+"""Images that stay encoded until they are needed: paths, the bytes of files, or rows of a table.
 
-Only names, or the bytes of a memory, are held; whoever needs pixels asks `decoding` for a batch of them.
+Pixels are decoded batch by batch in `decoding`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dytox.data.images import MAX_BYTES
 from dytox.errors import UserError
 from dytox.machine import read_regular
 
-LOOKED_AT = 64  # files whose content makes a fingerprint; of the others it has the names
+FINGERPRINTED = 64  # files whose content goes into a fingerprint; of the others, only the names do
 
 
 class Row(Protocol):
-    """An image in somebody's table."""
+    """An image in a table, as in a Hugging Face dataset."""
 
     @property
     def name(self) -> str:
@@ -38,10 +38,9 @@ Source: TypeAlias = str | bytes | Row  # a string is the path of a file
 
 @dataclass(frozen=True)
 class Encoded:
-    """Encoded images of any size, which are seen as squares.
+    """Encoded images of any size that are decoded to squares of `size` pixels.
 
-    Without augmentation that is the middle of the image: its short side becomes `resize` pixels, of which
-    the inner `size` are kept.
+    Without augmentation the short side is resized to `resize` pixels and the middle is cropped out.
     """
 
     sources: tuple[Source, ...]
@@ -52,7 +51,7 @@ class Encoded:
         return len(self.sources)
 
     def __getitem__(self, places: Tensor | slice) -> Encoded:
-        """Those at these places, or where a mask is true."""
+        """The images at these places, or those where a mask is true."""
         if isinstance(places, slice):
             return replace(self, sources=self.sources[places])
         chosen = places.nonzero().squeeze(1) if places.dtype == torch.bool else places
@@ -63,18 +62,21 @@ class Encoded:
         return [read(source) for source in self.sources]
 
     def kept(self) -> Encoded:
-        """With the bytes in memory: the files may go."""
+        """A copy that holds the bytes in memory and needs the files no longer."""
         return replace(self, sources=tuple(self.contents()))
 
     def fingerprint(self) -> bytes:
-        """Another for other images, wherever they lie; of most files it takes the name for the content."""
+        """A hash of the images that does not depend on their folder.
+
+        It covers the names of all files, and the content of at most `FINGERPRINTED`.
+        """
         digest = hashlib.blake2b("\0".join(map(_short_name, self.sources)).encode("utf-8", "replace"))
-        for place in range(0, len(self), len(self) // LOOKED_AT + 1):
+        for place in range(0, len(self), len(self) // FINGERPRINTED + 1):
             digest.update(read(self.sources[place]))
         return digest.digest()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The files' bytes, one after the other, where each ends, and the sizes; for a file."""
+        """Tensors to save: the concatenated bytes of the files, where each one ends, and the two sizes."""
         contents = self.contents()
         ends = torch.tensor([len(each) for each in contents], dtype=torch.int64).cumsum(0)
         joined = torch.from_numpy(np.frombuffer(bytearray().join(contents), dtype=np.uint8))
@@ -82,7 +84,7 @@ class Encoded:
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor]) -> Encoded:
-        """From what `tensors` gave; ValueError for tensors that are none."""
+        """The inverse of `tensors`; ValueError if the tensors do not fit together."""
         files, ends, sides = (tensors[name] for name in ("files", "ends", "sides"))
         types = (files.dtype, ends.dtype, sides.dtype) == (torch.uint8, torch.int64, torch.int64)
         sound = types and files.ndim == ends.ndim == 1 and sides.shape == (2,)
@@ -98,7 +100,7 @@ class Encoded:
 
     @staticmethod
     def concatenate(parts: Sequence[Encoded]) -> Encoded:
-        """All images of the parts, which have one size."""
+        """All images of the parts, which must have the same sizes."""
         first = parts[0]
         assert all((part.size, part.resize) == (first.size, first.resize) for part in parts)
         return replace(first, sources=tuple(source for part in parts for source in part.sources))
@@ -117,14 +119,14 @@ def read(source: Source) -> bytes:
 
 
 def name_of(source: Source) -> str:
-    """What an error calls an image."""
+    """The name of an image in error messages."""
     if isinstance(source, bytes):
         return "An image in memory"
     return source if isinstance(source, str) else source.name
 
 
 def _short_name(source: Source) -> str:
-    """Without the folders: where the data lie does not matter."""
+    """The name of the file without its folder, so that a dataset may be moved."""
     return (
         hashlib.blake2b(source).hexdigest()
         if isinstance(source, bytes)

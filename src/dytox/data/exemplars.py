@@ -1,4 +1,4 @@
-"""The memory itself: exemplars in the order in which they were wanted."""
+"""The rehearsal memory: exemplars in the order in which they were selected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dytox.data.samples import Samples
 
 @dataclass(frozen=True)
 class Exemplars:
-    """Samples, the best of each class first, and the share of the memory that each belongs to."""
+    """Samples, the best of each class first, and the number of the memory share that each belongs to."""
 
     samples: Samples
     shares: Tensor  # (n,)
@@ -23,18 +23,18 @@ class Exemplars:
 
     @staticmethod
     def empty(size: int) -> Exemplars:
-        """No exemplars yet, of images of this side."""
+        """A memory without exemplars, for images of `size` pixels."""
         images = torch.empty(0, 3, size, size, dtype=torch.uint8)
         nothing = torch.empty(0, dtype=torch.int64)
         return Exemplars(Samples(images, nothing), nothing)
 
     def shrunk(self, per_share: int) -> Exemplars:
-        """The first so many of each class in each share: selection order makes it a prefix."""
+        """Keep the first `per_share` exemplars of each class in each share, which are the best ones."""
         kept = self.ranks() < per_share
         return Exemplars(self.samples.take(kept), self.shares[kept])
 
     def ranks(self) -> Tensor:
-        """The place of each exemplar among those of its class and share, from 0 on."""
+        """The rank of each exemplar among those of its class and share, from 0."""
         seen, ranks = dict[tuple[int, int], int](), []
         for key in zip(self.samples.labels.tolist(), self.shares.tolist(), strict=True):
             ranks.append(seen.get(key, 0))
@@ -46,7 +46,7 @@ class Exemplars:
         return self.samples.take(self._places(labels) & (self.shares == share))
 
     def without(self, labels: Collection[int], *, renumber: bool = False) -> Exemplars:
-        """The exemplars of all other classes, which may move up."""
+        """The exemplars of all other classes; `renumber` closes the gaps in their labels."""
         others = ~self._places(labels)
         kept = self.samples.without(labels) if renumber else self.samples.take(others)
         return Exemplars(kept, self.shares[others])
@@ -55,13 +55,13 @@ class Exemplars:
         return torch.isin(self.samples.labels, torch.tensor(list(labels), dtype=torch.int64))
 
     def extended(self, samples: Samples, share: int) -> Exemplars:
-        """With these samples, best first, added to a share; of files it keeps the bytes."""
+        """Add samples, best first, to a share; the bytes of files are copied into memory."""
         shares = torch.full((len(samples),), share)
         together = Samples.concatenate([self.samples, samples.kept()])
         return Exemplars(together, torch.cat([self.shares, shares]))
 
     def overlap(self) -> float:
-        """How many of the distinct images more than one share holds, in percent."""
+        """The percentage of distinct images that are in more than one share."""
         if not len(self):
             return 0.0
         holders: dict[bytes, set[int]] = {}
@@ -70,12 +70,12 @@ class Exemplars:
         return 100.0 * sum(len(shares) > 1 for shares in holders.values()) / len(holders)
 
     def tensors(self) -> dict[str, Tensor]:
-        """As plain tensors, for a file."""
+        """Tensors to save."""
         return {**self.samples.tensors(), "shares": self.shares}
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor]) -> Exemplars:
-        """From what `tensors` gave; ValueError for tensors that are none."""
+        """The inverse of `tensors`; ValueError if the tensors do not fit together."""
         samples, shares = Samples.from_tensors(tensors), tensors["shares"]
         if shares.dtype != torch.int64 or shares.shape != samples.labels.shape:
             raise ValueError("its memory is not one share an image")

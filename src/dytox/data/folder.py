@@ -1,9 +1,8 @@
 """A folder of images as a dataset: one folder a class.
 
 Either `root/train/<class>/*` with `root/val/<class>/*` (or `root/test`, if there is no `val`), or
-`root/<class>/*`, of which a share of each class becomes the test set. Images are the files whose suffix is
-that of an image format; hidden files and folders are passed over. Classes and files come in the order of
-their names.
+`root/<class>/*`, from which a share of each class becomes the test set. Images are the files with the suffix
+of an image format; hidden files and folders are ignored. Classes and files are sorted by name.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Classes = Mapping[str, Sequence[Path | str]]  # the images of each class, both i
 
 
 def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
-    """The training set, the test set if the folder has one, and the names of the classes."""
+    """Load the training set, the test set if the folder has one, and the names of the classes."""
     source = root(config)
     if not _subfolders(source / "train"):
         train, test = find(source), None
@@ -44,7 +43,7 @@ def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
 
 
 def find(folder: Path) -> dict[str, list[Path]]:
-    """The image files of each class folder; every class has at least one."""
+    """Find the image files of each class folder; raise if a class has none."""
     classes = {
         path.name: [file for file in visible(path) if file.suffix.lower() in images.suffixes()]
         for path in _subfolders(folder)
@@ -58,25 +57,25 @@ def find(folder: Path) -> dict[str, list[Path]]:
 
 
 def default_size(classes: Classes) -> int:
-    """The side of the images if the config names none, by their own sides."""
+    """Choose the image size for a config that does not set it, from the sides of at most 256 files."""
     paths = [path for group in classes.values() for path in group]
     some = paths[:: len(paths) // 256 + 1]  # at most 256, spread evenly
     return side_for([side for side in map(images.short_side, some) if side is not None])
 
 
 def side_for(sides: Sequence[int]) -> int:
-    """The side of images whose shorter sides are these: 32 if half of them are smaller than 64, else 64."""
+    """Choose the image size from the shorter sides of images: 32 if half of them are below 64, else 64."""
     return 32 if not sides or median(sides) < 64 else 64
 
 
 def encoded(classes: Classes, size: int, resize: int | None = None) -> Samples:
-    """The files, labelled in the order of the classes; nothing is read yet."""
+    """The files with their labels, by the order of the classes; no file is read yet."""
     paths = tuple(str(path) for group in classes.values() for path in group)
     return Samples(Encoded(paths, size, resize or size), _labels(classes))
 
 
 def read(classes: Classes, size: int, resize: int | None = None) -> Samples:
-    """All images, labelled in the order of the classes; files that cannot be read are named in one error."""
+    """Decode all images, labelled by the order of the classes; one error names all unreadable files."""
     paths = [path for group in classes.values() for path in group]
     decoded, errors = images.decode_many(paths, size, images.centre(size, resize or size))
     if len(errors) == 1:
@@ -93,7 +92,7 @@ def _labels(classes: Classes) -> Tensor:
 
 
 def root(config: DataConfig) -> Path:
-    """The folder that the config names."""
+    """The folder that the config names; raise if it does not exist."""
     if config.root is None:
         raise UserError(f"The dataset {config.dataset!r} needs a folder of images: name it with --data.")
     path = Path(config.root).expanduser()
@@ -103,7 +102,7 @@ def root(config: DataConfig) -> Path:
 
 
 def visible(folder: Path) -> list[Path]:
-    """What is in a folder, hidden things aside, in the order of their names."""
+    """The files and folders in a folder, sorted by name; hidden ones are left out."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:

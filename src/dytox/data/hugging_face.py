@@ -1,8 +1,8 @@
 """Hugging Face datasets, by name (`data.dataset: hf:NAME`) or from a folder (`huggingface`, with --data).
 
-A folder is what `save_to_disk` wrote, or files that `load_dataset` reads: parquet, arrow, class folders. The
-column of type Image is what is seen, that of type ClassLabel what is learned. The training set is the split
-`train`; the test set `test`, or else `validation`. Nothing is decoded before it is needed.
+A folder holds what `save_to_disk` wrote, or files that `load_dataset` reads: parquet, arrow, class folders.
+Images come from the column of type Image, labels from the column of type ClassLabel. The training set is the
+split `train`, the test set is `test` or else `validation`. Images stay encoded until they are needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TESTS = ("test", "validation", "valid", "val")
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """An image in a table on the disk."""
+    """An image in a table on disk."""
 
     table: Any
     column: str
@@ -38,7 +38,7 @@ class TableRow:
 
     @property
     def name(self) -> str:
-        """What an error calls it."""
+        """The name of the image in error messages."""
         return f"Row {self.place} of {self.title}"
 
     def read(self) -> bytes:
@@ -56,7 +56,7 @@ class TableRow:
 
 
 def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
-    """The training set, the test set if there is one, and the names of the classes."""
+    """Load the training set, the test set if there is one, and the names of the classes."""
     splits, title = _splits(config)
     if "train" not in splits:
         raise UserError(f"{title} has no split 'train', only {', '.join(sorted(splits))}.")
@@ -86,7 +86,7 @@ def _rows(table: Any, image: str, title: str) -> tuple[TableRow, ...]:
 
 
 def _labels(table: Any, label: str) -> Tensor | None:
-    """None where some images have no class: of some datasets the test set is secret."""
+    """The labels of a split; None if some are missing, as in datasets whose test labels are secret."""
     if label not in table.features:
         return None
     labels = table.with_format(None)[label][:]
@@ -111,7 +111,7 @@ def _splits(config: DataConfig) -> tuple[Mapping[str, Any], str]:
     saved = any((Path(source) / name).is_file() for name in ("dataset_dict.json", "state.json"))
     try:
         found = datasets.load_from_disk(source) if saved else datasets.load_dataset(source)
-    except Exception as error:  # of its own, of the network's, of every format's
+    except Exception as error:  # of the library, of the network, or of any file format
         reason = (
             str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
         )
@@ -120,7 +120,7 @@ def _splits(config: DataConfig) -> tuple[Mapping[str, Any], str]:
 
 
 def _columns(features: Mapping[str, Any], wanted: str | None, title: str) -> tuple[str, str]:
-    """The columns of the image and of its class, by their types."""
+    """Find the columns of the image and of its class by their types."""
     from datasets import ClassLabel, Image
 
     pictures = [name for name, kind in features.items() if isinstance(kind, Image)]
@@ -143,6 +143,6 @@ def _columns(features: Mapping[str, Any], wanted: str | None, title: str) -> tup
 
 
 def _default_size(rows: tuple[TableRow, ...]) -> int:
-    """As for folders of images."""
+    """Choose the image size as for folders of images."""
     sides = [images.short_side(row.read()) for row in rows[:: len(rows) // 256 + 1]]
     return folder.side_for([side for side in sides if side is not None])

@@ -1,7 +1,7 @@
-"""ImageNet-1000 and a hundred of its classes, as they are unpacked: `train/<wnid>/*.JPEG` and `val/<wnid>/…`.
+"""ImageNet-1000 and ImageNet-100 in their unpacked layout: `train/<wnid>/*.JPEG` and `val/<wnid>/*.JPEG`.
 
-A flat `val/` is sorted into classes by a file that says the class of each image (`imagenet_val`). Classes go
-by their WordNet ids, in the order of these. Nothing is decoded before it is needed.
+For a flat `val/`, a file names the class of each image (`imagenet_val`). Classes are named by their WordNet
+ids and sorted by them. Images stay encoded until they are needed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ CLASSES = 1000
 
 
 def load_100(config: DataConfig) -> tuple[Samples, Samples, tuple[str, ...]]:
-    """The hundred classes of PODNet, DER and the paper."""
+    """Load the hundred classes that PODNet, DER and the paper use."""
     facts = json.loads((files("dytox") / "facts" / "class_orders.json").read_text(encoding="utf-8"))
     return _load(config, facts["imagenet100_wnids"])
 
 
 def load_1000(config: DataConfig) -> tuple[Samples, Samples, tuple[str, ...]]:
-    """All classes of the challenge of 2012."""
+    """Load all classes of the challenge of 2012."""
     train = folder.root(config) / "train"
     found = sorted(name for name in _names(train) if WNID.fullmatch(name))
     if len(found) != CLASSES:
@@ -72,7 +72,7 @@ def _flat(parent: Path, wnids: Sequence[str]) -> dict[str, list[str]]:
     classes = imagenet_val.classes(parent, [Path(path).stem for path in paths], wnids)
     found: dict[str, list[str]] = {wnid: [] for wnid in wnids}
     for path, wnid in zip(paths, classes, strict=True):
-        if wnid in found:  # others are not among the hundred
+        if wnid in found:  # else it is of a class that is not loaded
             found[wnid].append(path)
     return found
 
@@ -86,7 +86,7 @@ def _images(parent: Path) -> list[str]:
 
 
 def _names(parent: Path) -> list[str]:
-    """Of all that is in a folder; strings, as there are more than a million."""
+    """The names in a folder, as strings because there are more than a million."""
     try:
         return sorted(name for name in os.listdir(parent) if not name.startswith("."))
     except OSError as error:

@@ -1,10 +1,10 @@
-"""Image files become uint8 RGB at the door, all of one size.
+"""Decoding of image files to uint8 RGB of one size.
 
-Whatever Pillow reads is taken by its content, not its suffix: upright (EXIF), the first frame, transparency
-over white. 16-bit grey is scaled to 8 bits (32-bit integers count as 16-bit, as Pillow reads some PNG and PGM
-files so); floats count as 0 to 1 if none is above 1, else as 0 to 255. A window of the image is resized to
-the wanted side, by default the largest square in the middle: a resize of the short side and a centre crop in
-one step.
+Every format that Pillow decodes itself is read, by its content and not by its suffix. The image is turned
+upright (EXIF), an animation gives its first frame, and transparency is put over white. 16-bit grey is scaled
+to 8 bits; so are 32-bit integers, as which Pillow reads some 16-bit files. Floats are taken as 0 to 1 if none
+is above 1, else as 0 to 255. A window of the image is resized to the requested size, by default the largest
+square in the middle: a resize of the short side and a centre crop in one step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dytox.machine import cores, open_regular
 
 Source: TypeAlias = str | Path | bytes | Image.Image
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom
-Window: TypeAlias = Callable[[int, int], Box]  # of an image of this width and height
+Window: TypeAlias = Callable[[int, int], Box]  # takes the width and height of an image
 
 MAX_BYTES = 1 << 30  # of an image file
 MAX_PIXELS = 100_000_000  # to be decoded; a JPEG with more is decoded at a fraction of its size
@@ -39,7 +39,7 @@ LARGE = 16_000_000  # pixels from which on only one image at a time is decoded
 BAND = 1 << 20  # pixels that are converted to RGB at a time
 _LARGE = threading.Lock()
 
-# Formats that Pillow merely recognises, or draws by running another program (Ghostscript) on the file.
+# Formats that Pillow only recognises, or renders by running another program (Ghostscript) on the file.
 _NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
 _EXIF_ORIENTATION = 0x0112
@@ -73,7 +73,7 @@ def suffixes() -> frozenset[str]:
 
 
 def centre(inner: int, outer: int) -> Window:
-    """The square in the middle; were the short side `outer` pixels, it would be `inner`."""
+    """The square in the middle that has `inner` pixels after the short side was resized to `outer`."""
 
     def window(width: int, height: int) -> Box:
         side = max(1, round(min(width, height) * inner / outer))
@@ -87,9 +87,9 @@ WHOLE = centre(1, 1)  # the largest square
 
 
 def decode(source: Source, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
-    """An image file, its bytes, or Pillow's image of it, as uint8 RGB (3, size, size).
+    """Decode an image file, its bytes or a Pillow image to uint8 RGB (3, size, size).
 
-    An error calls it by `name`; without one, by the name of the file.
+    Errors name the image by `name`, or else by the name of the file.
     """
     with quiet():
         return decode_aloud(source, size, window, name=name)
@@ -98,7 +98,7 @@ def decode(source: Source, size: int, window: Window = WHOLE, *, name: str | Non
 def decode_many(
     paths: Sequence[Source], size: int, window: Window = WHOLE
 ) -> tuple[Tensor, dict[int, UserError]]:
-    """The images that can be read (n, 3, size, size), in order, and why the others, by index, cannot."""
+    """Decode files to (n, 3, size, size) in order, and collect the errors of the others by their index."""
     try:
         images = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
     except RuntimeError:
@@ -124,16 +124,16 @@ def decode_many(
 
 
 def short_side(source: Path | str | bytes) -> int | None:
-    """The shorter side of an image file in pixels, from its header; nothing if it cannot be read."""
+    """The shorter side of an image file in pixels, from its header; None if it cannot be read."""
     try:
         with quiet(), _opened(source) as stream, Image.open(stream, formats=_formats()) as image:
             return min(image.size)
-    except Exception:  # Pillow's readers raise anything on a damaged file; `decode` says what is wrong
+    except Exception:  # Pillow can raise anything for a damaged file; `decode` reports it
         return None
 
 
 def resize(images: Tensor, size: int) -> Tensor:
-    """uint8 images (n, 3, height, width) at another size, each side `size`."""
+    """Resize uint8 images (n, 3, height, width) to (n, 3, size, size)."""
     if images.shape[-2:] == (size, size):
         return images
     return functional.interpolate(images, size=(size, size), mode="bicubic", antialias=True)
@@ -141,14 +141,14 @@ def resize(images: Tensor, size: int) -> Tensor:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without warnings: what Pillow warns of, it mends, or fails on too. Not for one of several threads."""
+    """Suppress warnings about what Pillow repairs or raises an error for; not to be used inside threads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def decode_aloud(source: Source, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
-    """As `decode`, for threads, which share their warnings."""
+    """As `decode`, but with warnings: threads share them, so the caller uses `quiet` once for all threads."""
     if name is None:
         name = str(source) if isinstance(source, str | Path) else "The image data"
     try:
@@ -162,7 +162,7 @@ def decode_aloud(source: Source, size: int, window: Window = WHOLE, *, name: str
         raise UserError(f"{name} has too many pixels to be decoded safely: make it smaller.") from None
     except UnidentifiedImageError:
         raise UserError(f"{name} is not an image that can be read: replace or remove it.") from None
-    except Exception as error:  # Pillow's readers raise anything on a damaged file
+    except Exception as error:  # Pillow can raise anything for a damaged file
         reason = str(getattr(error, "strerror", None) or error or type(error).__name__).rstrip(".")
         raise UserError(f"{name} cannot be read as an image ({reason}): replace or remove it.") from None
 
@@ -172,7 +172,7 @@ def _opened(source: Path | str | bytes) -> BinaryIO:
 
 
 def _seen(image: Image.Image, size: int, window: Window) -> Tensor:
-    """The window of the upright image, at the size wanted; a JPEG is decoded no larger than it need be."""
+    """The window of the upright image, resized; a JPEG is decoded at the smallest sufficient size."""
     original, box = image.size, None
     if image.format in _REDUCIBLE:
         box = window(*_upright(original, _turn(image)))
@@ -187,7 +187,10 @@ def _seen(image: Image.Image, size: int, window: Window) -> Tensor:
         turn = _turn(image)
         turned = image if turn is None else image.transpose(turn)
         width, height = _upright(original, turn)
-        x, y = turned.width / width, turned.height / height  # 1, or what the draft has left of it
+        x, y = (
+            turned.width / width,
+            turned.height / height,
+        )  # below 1 if a JPEG was decoded at a part of its size
         left, top, right, bottom = box or window(width, height)
         scaled = round(left * x), round(top * y), round(right * x), round(bottom * y)
         inside = torch.from_numpy(_rgb(turned, scaled)).permute(2, 0, 1)
@@ -202,7 +205,7 @@ def _upright(size: tuple[int, int], turn: Image.Transpose | None) -> tuple[int, 
 def _turn(image: Image.Image) -> Image.Transpose | None:
     try:
         return _UPRIGHT.get(image.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:  # damaged EXIF in a good image: as if there were none
+    except Exception:  # a good image with damaged EXIF data is taken as upright
         return None
 
 

@@ -1,6 +1,6 @@
-"""What somebody's images may come as: arrays, tensors, files, Pillow's images, folders, datasets.
+"""Images that are passed to the Python interface: arrays, tensors, files, Pillow images, folders, datasets.
 
-Arrays and tensors are uint8 at the size wanted; files and Pillow's images are brought to it (`images`).
+Arrays and tensors must be uint8 and have the size of the model; files and Pillow images are resized.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Images: TypeAlias = Array | str | Path | Image.Image | Sequence[OneImage]
 
 
 def read(given: Images, size: int, resize: int | None = None) -> Tensor:
-    """Images alone, as uint8 (n, 3, size, size); of a folder all images under it, by path.
+    """Read images without labels as uint8 (n, 3, size, size); a folder is searched recursively.
 
-    Of files and of Pillow's images the short side becomes `resize` (or `size`), of which the middle is taken.
+    The short side of files and Pillow images is resized to `resize` (or `size`); the middle is cropped out.
     """
     if isinstance(given, np.ndarray | Tensor):
         return _of_size(as_images(given), size)
@@ -48,7 +48,7 @@ def read(given: Images, size: int, resize: int | None = None) -> Tensor:
 def labelled(
     given: Any, labels: ArrayLike | None, size: int, resize: int | None = None
 ) -> tuple[Tensor, list[str]]:
-    """Images with the name of each one's class; without `labels`, those of class folders or of a dataset."""
+    """Read images and the class name of each; without `labels`, `given` is class folders or a dataset."""
     if labels is not None:
         pixels, names = read(given, size, resize), named(labels)
     elif isinstance(given, str | Path):
@@ -65,7 +65,7 @@ def labelled(
 
 
 def named(labels: ArrayLike) -> list[str]:
-    """Labels, strings or whole numbers, as names."""
+    """Turn labels, which are strings or integers, into class names."""
     found = np.asarray(labels).reshape(-1)
     if found.size and found.dtype.kind not in "iuUSO":
         raise UserError(f"Labels must be strings or whole numbers, not {found.dtype}.")
@@ -73,7 +73,7 @@ def named(labels: ArrayLike) -> list[str]:
 
 
 def files_in(root: Path) -> list[Path]:
-    """The image files under a folder, by path; neither hidden ones nor those in linked folders."""
+    """Find image files recursively, sorted by path; hidden files and linked folders are left out."""
     if not root.is_dir():
         raise UserError(f"There is no folder {root}: check its name.")
     found = [path for path in _walk(root) if path.suffix.lower() in images.suffixes()]
@@ -91,7 +91,7 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _dataset(given: Any, size: int, resize: int | None) -> tuple[Tensor, list[str]]:
-    """Of pairs, or mappings, of image and label; labels are named where the dataset names them."""
+    """Read a dataset of (image, label) pairs or mappings; the dataset may have names for its labels."""
     if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
         raise UserError(
             f"A {type(given).__name__} without labels: give labels, a folder of class folders, or a dataset."
@@ -111,14 +111,14 @@ def _dataset(given: Any, size: int, resize: int | None) -> tuple[Tensor, list[st
 
 
 def _label_names(dataset: Any) -> Sequence[str] | None:
-    """torchvision's and Hugging Face's datasets know the names of their labels."""
+    """The names of the labels, which datasets of torchvision and Hugging Face have."""
     features = getattr(dataset, "features", None)
     label = features.get("label") if isinstance(features, Mapping) else None
     return getattr(label, "names", None) or getattr(dataset, "classes", None)
 
 
 def _named(label: Any, known: Sequence[str] | None) -> str:
-    """A label's name where the dataset names its labels; -1 is Hugging Face's for one that is hidden."""
+    """The name of a label; raise for one outside of `known`, such as -1 for Hugging Face's hidden labels."""
     label = _plain(label)
     if not known or not isinstance(label, int):
         return _name(label)

@@ -1,6 +1,6 @@
-"""Batches as a function of position: which images, varied how, mixed with which.
+"""Batches as a function of position: which images, their augmentation and MixUp.
 
-Everything random is drawn for the whole global batch, of which a process takes its rows.
+All random numbers are drawn for the whole global batch, and each process takes its own rows.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from dytox.randomness import Position, generator, seed_of
 
 @dataclass(frozen=True)
 class Batch:
-    """One process's rows of a global batch. Without MixUp a sample is its own partner."""
+    """The rows of a global batch that belong to this process. Without MixUp a sample is its own partner."""
 
     images: Tensor  # (rows, 3, height, width), normalised
     labels: Tensor  # (rows,)
     partners: Tensor  # (rows,): the label that was mixed in
-    shares: Tensor  # (rows,): the share of the own label
+    shares: Tensor  # (rows,): the weight λ of the own label
     draws: Mapping[str, Tensor] = field(default_factory=dict)  # the model's random numbers
     phase: str = ""
 
     @staticmethod
     def plain(images: Tensor, labels: Tensor, *, phase: str = "") -> Batch:
-        """Images as they are."""
+        """A batch without MixUp."""
         return Batch(images, labels, labels, torch.ones_like(labels, dtype=images.dtype), phase=phase)
 
     def targets(self, classes: int, *, smoothing: float = 0.0) -> Tensor:
-        """Soft targets (rows, classes), with `smoothing` of their mass spread evenly."""
+        """Soft targets (rows, classes); `smoothing` is the part that is spread over all classes."""
         share = self.shares.to(self.images)[:, None]
         mixture = self.images.new_zeros(len(self.labels), classes)
         mixture.scatter_add_(1, self.labels[:, None], share).scatter_add_(
@@ -49,12 +49,12 @@ class Batch:
 
 
 def epoch_order(count: int, repeats: int, source: torch.Generator) -> Tensor:
-    """All places in a random order; with repeats, each drawn place so many times, `count` in all."""
+    """All places in random order; with `repeats`, each place that many times in a row, `count` in total."""
     return torch.randperm(count, generator=source).repeat_interleave(repeats)[:count]
 
 
 def split(order: Tensor, size: int) -> list[Tensor]:
-    """Batches of `size`; a tail shorter than half a batch joins the batch before it."""
+    """Split into batches of `size`; a rest of less than half a batch is added to the last batch."""
     parts = list(order.split(size))
     if len(parts) > 1 and len(parts[-1]) * 2 < size:
         parts[-2:] = [torch.cat(parts[-2:])]
@@ -62,7 +62,7 @@ def split(order: Tensor, size: int) -> list[Tensor]:
 
 
 def mixed(batch: Batch, share: float) -> Batch:
-    """MixUp: x = λ x_1 + (1 - λ) x_2 of neighbours (2j, 2j + 1); an odd last row stays as it is."""
+    """Apply MixUp, x = λ x_1 + (1 - λ) x_2, to neighbours (2j, 2j + 1); an odd last row is not mixed."""
     rows = len(batch.labels)
     partner = torch.arange(rows, device=batch.labels.device) ^ 1
     if rows % 2:
@@ -93,13 +93,13 @@ class Loader:
         self.device, self.dtype, self.workers = device, dtype, workers
 
     def epoch(self, position: Position) -> list[Tensor]:
-        """The places of each global batch of the epoch."""
+        """The sample indices of each global batch of the epoch."""
         source = generator(self.seed, replace(position, step=0), "order")
         order = epoch_order(len(self.samples), self.phase.repeats, source)
         return split(order, self.phase.batch)
 
     def pixels(self, batches: Sequence[Tensor], position: Position) -> Pixels:
-        """This process's rows of each batch from the position's step on, uint8; decoded ahead, if need be."""
+        """The uint8 rows of this process for each batch from `position.step` on, decoded ahead."""
         steps = range(position.step, len(batches))
         return self._pixels((batches[step], replace(position, step=step)) for step in steps)
 
@@ -111,9 +111,10 @@ class Loader:
         draw: Callable[..., dict[str, Tensor]],
         pixels: Tensor | None = None,
     ) -> Batch:
-        """This process's rows of the batch at these places; `draw` gives the model's random numbers.
+        """The rows of this process of the batch with these sample indices.
 
-        `pixels` are those that `pixels` gave for it; without them they are looked up now.
+        `draw` gives the random numbers of the model. `pixels` is what the method `pixels` gave for this
+        batch; without it, the images are read now.
         """
         count, rows = len(places), self.rows(len(places))
         if pixels is None:
@@ -132,7 +133,7 @@ class Loader:
         return mixed(batch, float(beta))
 
     def close(self) -> None:
-        """Ends the processes that decode."""
+        """End the workers that decode images."""
         if "_decoder" in self.__dict__:
             self._decoder.close()
 
@@ -143,7 +144,7 @@ class Loader:
         return self._decoder.stream(self._request(images, *each) for each in batches)
 
     def _request(self, images: Encoded, places: Tensor, position: Position) -> Request:
-        """A batch to decode, cropped by numbers that are drawn here: who decodes it does not matter."""
+        """The request to decode a batch, with the random numbers of its crops."""
         mine, area = images[self._mine(places, position)], self.augmentation.config.resized_crop
         if area is None:
             return Request(mine)
@@ -156,7 +157,7 @@ class Loader:
         return Decoder(self.workers, len(range(batch)[self.rows(batch)]))
 
     def _mine(self, places: Tensor, position: Position) -> Tensor:
-        """This process's places of a batch."""
+        """The sample indices of a batch that belong to this process."""
         count = len(places)
         if self.phase.repeats > 1:
             places = places[torch.randperm(count, generator=self._source(position, "repeats"))]

@@ -1,4 +1,4 @@
-"""Names of classes: any text that can be shown, and no two that look alike."""
+"""Class names: printable text, and no two names that look alike."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dytox.errors import UserError
 
 
 def tidy(name: str) -> str:
-    """A name as it is stored: some file systems take accents apart."""
+    """Normalise a name for storage: some file systems store letters and accents separately."""
     return unicodedata.normalize("NFC", name)
 
 
 def check(new: Iterable[str], known: Iterable[str] = ()) -> None:
-    """New names must be printable, and differ from each other and from those known by more than case."""
+    """Raise if a new name is not printable, or differs from another one only in case or normalisation."""
     taken = {_alike(name): name for name in known}
     for name in new:
         if not name.strip() or not name.isprintable():
@@ -28,7 +28,7 @@ def check(new: Iterable[str], known: Iterable[str] = ()) -> None:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Each name once: numbers by value, then text by alphabet."""
+    """Remove duplicates and sort: numbers by value, then other names alphabetically."""
     return sorted(set(names), key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
 
 

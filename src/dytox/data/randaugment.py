@@ -1,9 +1,9 @@
 """RandAugment (timm's `rand-m9-mstd0.5-inc1`), batched: each image has its own operations and strengths.
 
-Images are uint8 RGB and square throughout. Every operation gives what Pillow gives, now and then one level
-beside it where rounding decides. An image's result depends on nothing but the image and its own row of the
-draws: sums are sums of whole numbers, and sines and cosines, which a vectorised kernel may round differently
-at another place in the batch, are computed once, with the draws.
+Images are uint8 RGB and square. Every operation gives the result of Pillow, except for an occasional
+difference of one level from rounding. The result for an image depends only on the image and its own random
+numbers: sums are sums of integers, and sines and cosines, which a vectorised kernel may round differently at
+another place in the batch, are computed once, together with the random numbers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from torch import Tensor
 from dytox.config import RandAugmentConfig
 from dytox.data.transfer import sent
 
-FILL = 128  # where an image was moved away
-ROUNDING = 2.0**-8  # above a resampled level's error in float32: 99.9999 is cut to 100, as in Pillow
+FILL = 128  # the level of pixels that come from outside of the image
+ROUNDING = 2.0**-8  # larger than the float32 error of resampling: 99.9999 is truncated to 100, as in Pillow
 
 
 def _auto_contrast(images: Tensor, _: Tensor) -> Tensor:
     low = images.amin((2, 3), keepdim=True).float()
     spread = images.amax((2, 3), keepdim=True).float() - low
-    plain = spread == 0  # a channel of one level stays as it is
+    plain = spread == 0  # a channel with one level is not changed
     low, spread = low.masked_fill_(plain, 0), spread.masked_fill_(plain, 255)
-    return _cut((images - low).mul_(255).div_(spread))  # of whole numbers: the quotient's floor is exact
+    return _cut(
+        (images - low).mul_(255).div_(spread)
+    )  # all are integers, so the floor of the quotient is exact
 
 
 def _equalize(images: Tensor, _: Tensor) -> Tensor:
@@ -75,7 +77,7 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def brightened(images: Tensor, factor: Tensor) -> Tensor:
-    """Levels times a factor, as Pillow cuts them."""
+    """Multiply the levels by a factor and truncate as Pillow does."""
     return _cut(images * factor)
 
 
@@ -91,23 +93,23 @@ def _sharpness(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def _luma(levels: Tensor) -> Tensor:
-    """Pillow's grey level, (n, 1, height, width): sums of whole numbers below 2^24, exact in float32."""
+    """The grey level of Pillow, (n, 1, height, width): sums of integers below 2^24, exact in float32."""
     red, green, blue = levels.split(1, dim=1)
     return (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471).add_(0x8000).div_(0x10000).floor_()
 
 
 def _blend(start: Tensor, levels: Tensor, factor: Tensor) -> Tensor:
-    """From `start` (factor 0) through `levels` (1) and beyond, cut to whole levels."""
+    """Blend from `start` (factor 0) to `levels` (factor 1) and beyond, truncated to integers."""
     return _cut((levels - start).mul_(factor).add_(start))
 
 
 def _cut(levels: Tensor) -> Tensor:
-    """Levels cut to whole ones within 0...255, in place; the way over int16 is the faster one."""
+    """Clamp levels to 0…255 in place and truncate them; the detour over int16 is faster."""
     return levels.clamp_(0, 255).short().to(torch.uint8)
 
 
 class Argument(NamedTuple):
-    """How a magnitude m becomes an operation's argument: base + slope * m."""
+    """The argument of an operation as a function of its magnitude m: base + slope * m."""
 
     base: float = 0.0
     slope: float = 0.0
@@ -147,7 +149,7 @@ SHIFTS = {  # what is added to an operation's matrix for each unit of its argume
 
 
 def arguments(operation: Tensor, magnitude: Tensor, sign: Tensor) -> Tensor:
-    """The argument of each operation at its magnitude in 0...10 and sign (-1 or 1), all of one shape."""
+    """The argument of each operation for its magnitude (0…10) and sign (-1 or 1), all of the same shape."""
     base, slope, signed, whole = torch.tensor(tuple(ARGUMENTS.values()))[operation].unbind(-1)
     change = slope * magnitude
     change = torch.where(whole.bool(), change.trunc(), change)
@@ -155,7 +157,7 @@ def arguments(operation: Tensor, magnitude: Tensor, sign: Tensor) -> Tensor:
 
 
 def matrices(operation: Tensor, argument: Tensor) -> Tensor:
-    """Where each image's pixels come from, (..., 6): x from a x + b y + c, y from d x + e y + f.
+    """The affine maps (..., 6) from output to input pixels: x from a x + b y + c, y from d x + e y + f.
 
     Coordinates go from -1 to 1 between the edges. Operations that are not geometric have the identity.
     """
@@ -167,13 +169,13 @@ def matrices(operation: Tensor, argument: Tensor) -> Tensor:
 
 
 def resample(images: Tensor, places: Tensor) -> Tensor:
-    """The levels (float32) at places (n, [x, y], height, width), bilinear; -1 to 1 lie between the edges."""
+    """Sample levels (float32) bilinearly at `places` (n, [x, y], height, width); -1 and 1 are the edges."""
     grid = places.permute(0, 2, 3, 1)  # (n, height, width, [x, y])
     return F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def warp(images: Tensor, matrix: Tensor) -> Tensor:
-    """The images with their pixels taken from where `matrix` (n, 6) says; what comes from outside is FILL."""
+    """Apply the affine maps `matrix` (n, 6) to the images; pixels from outside become FILL."""
     side = images.shape[-1]
     column = torch.arange(1 - side, side, 2, device=images.device) / side  # the pixels' centres
     of_x, of_y, shift = matrix.view(-1, 2, 3, 1, 1).unbind(2)  # (n, 2, 1, 1) each
@@ -185,7 +187,7 @@ def warp(images: Tensor, matrix: Tensor) -> Tensor:
 
 
 def apply(images: Tensor, operation: Tensor, argument: Tensor, matrix: Tensor) -> Tensor:
-    """The images (n, 3, side, side) after one operation each: (n,), (n,) and (n, 6)."""
+    """Apply one operation to each image (n, 3, side, side), given by (n,), (n,) and (n, 6)."""
     order = operation.argsort()
     counts: list[int] = torch.bincount(operation + 1, minlength=len(OPERATIONS) + 1).tolist()
     place = sent(order, images.device)
@@ -204,13 +206,13 @@ def apply(images: Tensor, operation: Tensor, argument: Tensor, matrix: Tensor) -
 
 
 class RandAugment:
-    """Draws operations for every image and applies them, one round after the other."""
+    """Draws operations for every image and applies them in rounds."""
 
     def __init__(self, config: RandAugmentConfig) -> None:
         self.config = config
 
     def draw(self, generator: torch.Generator, count: int) -> dict[str, Tensor]:
-        """Operations, arguments (count, rounds) and matrices (count, rounds, 6) for `count` images."""
+        """Draw operations, arguments (count, rounds) and matrices (count, rounds, 6) for `count` images."""
         config, shape = self.config, (count, self.config.operations)
         operation = torch.randint(len(OPERATIONS), shape, generator=generator)
         applied = torch.rand(shape, generator=generator) < config.probability
@@ -221,7 +223,7 @@ class RandAugment:
         return {"operation": operation, "argument": argument, "matrix": matrices(operation, argument)}
 
     def __call__(self, images: Tensor, draws: Mapping[str, Tensor]) -> Tensor:
-        """The images after all rounds."""
+        """Apply all rounds."""
         for step in range(self.config.operations):
             images = apply(images, *(draws[key][:, step] for key in ("operation", "argument", "matrix")))
         return images

@@ -1,4 +1,4 @@
-"""Images with their labels: what a dataset gives, a task learns from and a memory holds."""
+"""Images with their labels: the content of datasets, tasks and the memory."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class Samples:
 
     @property
     def size(self) -> int:
-        """The side of the images in pixels."""
+        """The width and height of the images in pixels."""
         return self.images.shape[-1] if isinstance(self.images, Tensor) else self.images.size
 
     def pixels(self) -> Tensor:
-        """All images, uint8 RGB (n, 3, height, width): ask for a few at a time."""
+        """All images, decoded to uint8 RGB (n, 3, height, width); may need much memory."""
         return self.images if isinstance(self.images, Tensor) else decoding.pixels(self.images)
 
     def contents(self) -> list[bytes]:
-        """What each image is kept as: its pixels, or its file."""
+        """The bytes of each image: its pixels, or its file if it is encoded."""
         if isinstance(self.images, Encoded):
             return self.images.contents()
         return [image.numpy().tobytes() for image in self.images.contiguous()]
 
     def kept(self) -> Samples:
-        """Independent of any file."""
+        """A copy that does not need any file."""
         return replace(self, images=self.images.kept()) if isinstance(self.images, Encoded) else self
 
     def take(self, indices: Tensor) -> Samples:
-        """The samples at these places, in this order; or those where a mask is true."""
+        """The samples at these indices, in this order, or those where a mask is true."""
         return Samples(self.images[indices], self.labels[indices])
 
     def relabelled(self, labels: Tensor) -> Samples:
@@ -65,13 +65,13 @@ class Samples:
         return self.take(((self.labels >= first) & (self.labels < last)).nonzero().squeeze(1))
 
     def without(self, labels: Collection[int]) -> Samples:
-        """The samples of all other classes, which move up."""
+        """The samples of all other classes, with labels renumbered to close the gaps."""
         gone = torch.tensor(sorted(labels), dtype=torch.int64)
         kept = self.take(~torch.isin(self.labels, gone))
         return kept.relabelled(kept.labels - torch.bucketize(kept.labels, gone))
 
     def balanced(self) -> Samples:
-        """Every class as often as the largest: those of fewer samples are repeated from their first on."""
+        """Give every class as many samples as the largest one, by repeating samples from the first one on."""
         counts = torch.bincount(self.labels).tolist()
         most = max(counts, default=0)
         extra = []
@@ -82,13 +82,13 @@ class Samples:
         return Samples.concatenate([self, self.take(again)]) if len(again) else self
 
     def tensors(self) -> dict[str, Tensor]:
-        """As plain tensors, for a file; lossless."""
+        """Tensors to save, without loss."""
         images = {"images": self.images} if isinstance(self.images, Tensor) else self.images.tensors()
         return {**images, "labels": self.labels}
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor]) -> Samples:
-        """From what `tensors` gave; ValueError for tensors that are none."""
+        """The inverse of `tensors`; ValueError if the tensors do not fit together."""
         images = tensors["images"] if "images" in tensors else Encoded.from_tensors(tensors)
         try:
             return Samples(images, tensors["labels"])
@@ -97,7 +97,7 @@ class Samples:
 
     @staticmethod
     def concatenate(parts: Sequence[Samples]) -> Samples:
-        """All samples of the parts, one part after the other; encoded, where all that hold any are."""
+        """Concatenate samples; the result is encoded if all parts that have samples are."""
         labels = torch.cat([part.labels for part in parts])
         images = [part.images for part in parts if len(part)] or [parts[0].images]
         encoded = [each for each in images if isinstance(each, Encoded)]

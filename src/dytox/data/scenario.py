@@ -1,6 +1,6 @@
-"""A dataset cut into tasks: the classes in their order of learning, some of them at a time.
+"""A dataset split into tasks, each with some of the classes.
 
-Labels inside a scenario are places in that order, so a task owns the labels from `old` up to `seen`.
+Labels inside a scenario are positions in the order of learning: a task has the labels from `old` to `seen`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dytox.randomness import Position, generator
 
 @dataclass(frozen=True)
 class Task:
-    """One step: `new` classes after the `old` ones."""
+    """One step of a scenario: `new` classes are added to the `old` ones."""
 
     index: int
     old: int
@@ -28,13 +28,13 @@ class Task:
 
     @property
     def seen(self) -> int:
-        """The classes known once this task is learned."""
+        """The number of classes known after this task."""
         return self.old + self.new
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """The tasks of a dataset, one after the other."""
+    """The tasks of a dataset in their order."""
 
     tasks: tuple[Task, ...]
     class_order: tuple[int, ...]  # the dataset's label of each class, in the order of learning
@@ -49,16 +49,16 @@ class Scenario:
         return len(self.tasks)
 
     def train(self, task: Task) -> Samples:
-        """The training images of the task's own classes."""
+        """The training images of the classes that are new in the task."""
         return self.train_samples.between(task.old, task.seen)
 
     def test_seen(self, task: Task) -> Samples:
-        """The test images of all classes seen up to this task, its own among them."""
+        """The test images of all classes up to and including this task."""
         return self.test_samples.between(0, task.seen)
 
 
 def build(config: ScenarioConfig, dataset: Dataset) -> Scenario:
-    """The scenario that the config describes, on this dataset."""
+    """Split the dataset into the tasks that the config describes."""
     order = _class_order(config, dataset)
     tasks: list[Task] = []
     for new in _increments(config, len(order)):

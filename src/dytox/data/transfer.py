@@ -1,4 +1,4 @@
-"""To the device, without waiting for it."""
+"""Copying tensors to the device without waiting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def sent(tensor: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """The tensor on this device. To a GPU it goes from pinned memory, behind what the GPU has yet to do."""
+    """Copy the tensor to the device; for a GPU from pinned memory and asynchronously."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, dtype, non_blocking=True)
     return tensor.to(device, dtype)

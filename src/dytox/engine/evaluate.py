@@ -1,4 +1,4 @@
-"""What a method makes of images that are not for training; the processes share them out."""
+"""Scores and features of images without training; each process computes its share."""
 
 from __future__ import annotations
 
@@ -18,31 +18,38 @@ from dytox.engine.observer import Diverged
 from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.models.base import Output
-from dytox.models.prepared import held
+from dytox.models.cached import cached
 from dytox.randomness import Position
 
-CPU_BATCH = 256  # of small models; beyond it activations leave the caches (docs/performance.md)
+CPU_BATCH = 256  # with more images the activations do not fit the caches (docs/performance.md)
 GPU_BATCH = 1024
 
 
 def scores(method: Method, images: Stored, world: World) -> Tensor:
-    """Scores over the classes seen for uint8 or encoded images, (n, classes), on the CPU."""
+    """Scores over the classes seen for uint8 or encoded images, (n, classes), on the CPU.
+
+    With `evaluation.flip` they are the mean of those of an image and of its mirror image.
+    """
 
     def predict(pixels: Tensor, part: slice) -> Tensor:
-        return method.predict(forward(method, prepared(method, pixels)))
+        found = method.predict(forward(method, prepared(method, pixels)))
+        if not method.config.evaluation.flip:
+            return found
+        return (found + method.predict(forward(method, prepared(method, pixels.flip(-1))))) / 2
 
     wanted = images if isinstance(images, Tensor) else Request(images)
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(predict, wanted, world, method)
 
 
 def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirrored: bool = False) -> Tensor:
-    """Features to select by, (n, dim): without augmentation, or with that of a share of the memory.
+    """Features for the selection of exemplars, (n, dim), on the CPU.
 
-    Or of the images from left to right.
+    They are those of the images without augmentation, or `mirrored` left to right. With `share` they are
+    those of augmented images, with the augmentation of this share of the memory.
     """
     method, augmentation = lesson.method, lesson.augmentation
-    freeze(method)  # whatever phase was before: no BatchNorm moves here
+    freeze(method)  # also after a training phase: BatchNorm's statistics must not move here
     wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
     draws = {}
     if share is not None:
@@ -60,27 +67,27 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
         return method.features(forward(method, varied))
 
-    with held(method.modules()):
+    with cached(method.modules()):
         return over_batches(extract, wanted, lesson.world, method)
 
 
 def prepared(method: Method, images: Tensor) -> Tensor:
-    """uint8 images as the network takes them."""
+    """Normalise uint8 images and move them to the method's device."""
     data = method.config.data
     return normalise(sent(images, method.device), data.mean, data.std)
 
 
 def forward(method: Method, images: Tensor) -> Output:
-    """One pass, on the device and in the precision of the weights."""
+    """One forward pass, on the device and in the precision of the weights."""
     with autocast(method):
         return method.model(images.to(method.device, method.dtype))
 
 
 def refuse_no_numbers(found: Tensor, task: int) -> None:
-    """A model that an update has spoiled is found out before anything is made of its output."""
+    """Raise `Diverged` if scores or features are not finite, before anything is computed from them."""
     if not found.isfinite().all():
         raise Diverged(
-            f"The model gives no numbers any more at the end of task {task + 1}: "
+            f"The output of the model is not finite at the end of task {task + 1}: "
             "it diverged, so begin a new run with a smaller learning rate.",
             Position(task + 1),
         )
@@ -93,10 +100,13 @@ def over_batches(
     world: World,
     method: Method,
 ) -> Tensor:
-    """`function` of pixels and their places, a batch at a time, each process its share; on each one's CPU."""
+    """Apply `function` to pixels and their places, batch by batch.
+
+    Each process computes its share of the images and returns all results, on its CPU.
+    """
     count, batch = len(images), evaluation_batch(method)
     if count < world.size:
-        world = World()  # too few to share: every process looks at all
+        world = World()  # too few to share: every process computes all
     mine = world.share(count)
     places = [slice(start, min(start + batch, mine.stop)) for start in range(mine.start, mine.stop, batch)]
     decoded = in_parts(images, places, method.config.runtime.workers)
@@ -106,23 +116,23 @@ def over_batches(
 
 
 def evaluation_batch(method: Method) -> int:
-    """Images at a time: what the config says, or what the device is fastest with."""
+    """The number of images in a batch: that of the config, or a good one for the device."""
     wanted = method.config.runtime.evaluation_batch
     return wanted or (CPU_BATCH if method.device.type == "cpu" else GPU_BATCH)
 
 
 class Fitting:
-    """`function` of batches, in parts as large as the device has the memory for; on the CPU.
+    """Applies `function` to batches in parts that fit the device's memory; results are on the CPU.
 
     A part that does not fit is halved, and no later part is larger than those that fitted.
     """
 
     def __init__(self, function: Callable[[Tensor, slice], Tensor]) -> None:
         self.function = function
-        self.most: int | None = None  # images at a time; at first all of a batch
+        self.most: int | None = None  # the largest part in images; None: a whole batch
 
     def __call__(self, pixels: Tensor, part: slice) -> Tensor:
-        """Of the pixels of the images at these places."""
+        """The results for the pixels of the images at these places."""
         done, found = 0, list[Tensor]()
         while done < len(pixels):
             size = min(self.most or len(pixels), len(pixels) - done)

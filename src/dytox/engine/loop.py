@@ -1,4 +1,4 @@
-"""The one loop: a task's phases, a phase's epochs, an epoch's batches."""
+"""The training loop: the phases of a task, the epochs of a phase, the batches of an epoch."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
 from dytox.engine.phase import Action, Phase, Training, freeze, set_learning
 from dytox.engine.runtime import within_memory
-from dytox.engine.schedule import learning_rate
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
 from dytox.errors import UserError
-from dytox.models.prepared import frozen, held
+from dytox.models.cached import cached, frozen
 from dytox.randomness import Position
 
 
 def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> None:
-    """Runs the phases of the lesson's task, from `start` on."""
+    """Run the phases of the lesson's task, from `start` on."""
     task = lesson.task.index
     state = start or State(Position(task))
     phases = phases_of(lesson)
@@ -44,13 +43,17 @@ def learn(lesson: Lesson, observer: Observer, start: State | None = None) -> Non
 
 
 def phases_of(lesson: Lesson) -> Sequence[Phase]:
-    """The phases of a task or, where it brings no new class, those that refresh what is known."""
-    method = lesson.method
-    return method.phases(lesson.task) if lesson.task.new else method.refresh(lesson.task)
+    """The phases of the lesson's task; without new classes, the phases that refresh the known ones."""
+    method, task = lesson.method, lesson.task
+    phases = method.phases(task) if task.new else method.refresh(task)
+    return [
+        replace(phase, config=phase.config.for_task(task.index)) if isinstance(phase, Training) else phase
+        for phase in phases
+    ]
 
 
 def reach(lesson: Lesson, state: State, observer: Observer) -> None:
-    """A state from which the lesson could go on; it ends here if any process was asked to stop."""
+    """Report a state from which the lesson can be resumed; raise `Interrupted` if any process must stop."""
     lesson.position = state.position
     stopping = lesson.world.any(observer.stop_wanted())
     observer.state_reached(lesson, state, stopping=stopping)
@@ -59,11 +62,12 @@ def reach(lesson: Lesson, state: State, observer: Observer) -> None:
 
 
 def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> None:
-    """A training phase, from `state` on; without an image it is over."""
+    """Run a training phase from `state` on; a phase without images is skipped."""
     samples = lesson.samples(phase.samples)
     if not len(samples):
         return
     set_learning(lesson.method, phase.learns())
+    lesson.method.count_classes(samples.labels)
     if lesson.config.runtime.compile:
         compile_parts(lesson.method)
     update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
@@ -80,21 +84,20 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         workers=lesson.config.runtime.workers,
     )
     refuse_idle_processes(lesson, phase, loader)
-    with closing(loader), held(frozen(lesson.method.modules())):
+    with closing(loader), cached(frozen(lesson.method.modules())):
         while state.position.epoch < phase.config.epochs:
             run_epoch(lesson, phase, loader, update, observer, state)
             state = State(replace(lesson.position, epoch=state.position.epoch + 1, step=0), update.state())
             if state.position.epoch < phase.config.epochs:
                 reach(lesson, state, observer)
+    update.finish()
 
 
 def run_epoch(
     lesson: Lesson, phase: Training, loader: Loader, update: Update, observer: Observer, state: State
 ) -> None:
-    """The batches of an epoch, from `state` on; nothing here waits for the device."""
+    """Train on the batches of an epoch, from `state` on; no step waits for the device."""
     lesson.position = state.position
-    lr = learning_rate(phase.config, state.position.epoch)
-    update.set_lr(lr)
     batches = loader.epoch(state.position)
     observer.epoch_started(lesson, steps=len(batches), done=state.position.step)
     sums = Sums(state.sums if lesson.world.main else {})
@@ -106,6 +109,7 @@ def run_epoch(
         lesson.position = replace(state.position, step=step)
         draw = lesson.method.model.draw
         batch = loader.batch(batches[step], lesson.position, phase.name, draw, next(decoded))
+        lr = update.follow_schedule(state.position.epoch, step, len(batches))
         losses = update(batch, moment_of(lesson, phase, batches))
         sums.add(losses, images=len(batches[step]), step=step)
         observer.step_ended(lesson, losses["total"])
@@ -121,20 +125,20 @@ def run_epoch(
         "phase_index": state.position.phase,
         "epoch": state.position.epoch,
         "losses": {name: total / images for name, total in totals.items()},
-        "lr": lr,
+        "lr": lr,  # at the epoch's last step
         "images_per_second": round(fresh / (time.perf_counter() - began), 1),
     }
     observer.epoch_ended(lesson, record)
 
 
 def moment_of(lesson: Lesson, phase: Training, batches: Sequence[Tensor]) -> Moment:
-    """The lesson's position in an epoch of these batches."""
+    """The `Moment` of the lesson's position in an epoch of these batches."""
     position, seed = lesson.position, lesson.config.seed
     return Moment(phase.name, position, len(batches), len(batches[position.step]), seed)
 
 
 def refuse_idle_processes(lesson: Lesson, phase: Training, loader: Loader) -> None:
-    """Every process needs a pair of images of every batch."""
+    """Raise where a batch has fewer pairs of images than there are processes."""
     smallest = min(len(batch) for batch in loader.epoch(lesson.position))
     if (smallest + 1) // 2 < lesson.world.size:
         raise UserError(
@@ -144,7 +148,7 @@ def refuse_idle_processes(lesson: Lesson, phase: Training, loader: Loader) -> No
 
 
 def finite_sums(lesson: Lesson, phase: Training, sums: Sums) -> dict[str, float]:
-    """The epoch's sums; a loss that is no number ends the run before its state could be kept."""
+    """The epoch's sums; a loss that is not finite raises `Diverged` before the state is saved."""
     totals, bad_step = sums.over(lesson.world)
     if bad_step is not None:
         position = replace(lesson.position, step=bad_step)

@@ -9,8 +9,7 @@ import torch
 from dytox.data.samples import Samples
 from dytox.engine.evaluate import features, refuse_no_numbers
 from dytox.engine.lesson import Lesson
-from dytox.memory.quota import exemplars_per_share
-from dytox.memory.selection import selected
+from dytox.memory import exemplars_per_share, selected
 
 
 def most_wanted(lesson: Lesson, share: int, quota: int) -> Samples:

@@ -50,6 +50,7 @@ class Method(nn.Module):
         self.options = validate(self.Options, config.method.options, "method.")
         self.model = self.build()
         self.teacher: ContinualModel | None = None
+        self.log_shares: Tensor | None = None  # of the images of each class in the present phase
 
     @classmethod
     def defaults(cls) -> Preset:
@@ -144,7 +145,15 @@ class Method(nn.Module):
         """The classification loss over all classes seen."""
         loss = self.config.loss
         targets = batch.targets(output.logits.shape[1], smoothing=loss.label_smoothing)
-        return classification(output.logits, targets, loss.activation)
+        logits = output.logits
+        if loss.prior and self.log_shares is not None:
+            logits = logits + loss.prior * self.log_shares
+        return classification(logits, targets, loss.activation)
+
+    def count_classes(self, labels: Tensor) -> None:
+        """Note how the images of a phase are spread over the classes, for `loss.prior`."""
+        counts = torch.bincount(labels, minlength=self.model.classes).clamp(min=1)
+        self.log_shares = (counts / counts.sum()).log().to(self.device, self.dtype)
 
     def divergence(self, batch: Batch, output: Output) -> Term:
         """The classification loss of a divergence head, for which all old classes are one class."""

@@ -13,13 +13,13 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def autocast(method: Method) -> torch.autocast:
-    """Within it matrix products run in the precision that the method's config asks for."""
+    """A context in which matrix products run in the precision of the method's config."""
     precision = method.config.runtime.precision
     return torch.autocast(method.device.type, HALF.get(precision), enabled=precision in HALF)
 
 
 class Scaler:
-    """fp16's loss scaling, nothing for the other precisions."""
+    """Loss scaling for fp16; it does nothing for the other precisions."""
 
     def __init__(self, method: Method) -> None:
         self.scaler = torch.amp.GradScaler(
@@ -27,31 +27,33 @@ class Scaler:
         )
 
     def scale(self, loss: Tensor) -> Tensor:
-        """The loss whose gradients are computed."""
+        """The scaled loss, on which `backward` is called."""
         return self.scaler.scale(loss)
 
     def unscale_between(self, parameters: Iterable[nn.Parameter]) -> None:
-        """True gradients between the two passes of a sharpness-aware step."""
+        """Unscale gradients in place between the two passes of a sharpness-aware step."""
         scale = self.scaler.get_scale()
         if scale != 1.0:
             for parameter in parameters:
                 if parameter.grad is not None:
                     parameter.grad.div_(scale)
 
-    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """True gradients, before anything is made of them."""
-        self.scaler.unscale_(optimizer)
+    def unscale(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        """Unscale the gradients in place, before anything else reads them."""
+        for optimizer in optimizers:
+            self.scaler.unscale_(optimizer)
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """The optimiser's step, left out where fp16 overflowed."""
-        self.scaler.step(optimizer)
+    def step(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        """Make the step of each optimiser, unless fp16 overflowed."""
+        for optimizer in optimizers:
+            self.scaler.step(optimizer)
         self.scaler.update()
 
     def state(self) -> dict[str, Tensor]:
-        """The scale and how long it has been good, as tensors."""
+        """The scale and the number of steps since it last changed, as tensors."""
         return {name: torch.tensor(value) for name, value in self.scaler.state_dict().items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """What `state` gave."""
+        """Restore what `state` returned."""
         if state:
             self.scaler.load_state_dict({name: value.item() for name, value in state.items()})

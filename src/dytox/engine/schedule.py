@@ -1,4 +1,4 @@
-"""The learning rate of each epoch, as a function of the epoch alone."""
+"""The learning rate, a function of the position in a phase alone: a resumed run computes the same."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ import math
 from dytox.config import PhaseConfig, ScheduleConfig
 
 
-def learning_rate(phase: PhaseConfig, epoch: int) -> float:
-    """Linear warm-up from `warmup_lr`, then the schedule, whose clock starts with the warm-up."""
-    peak, schedule = phase.effective_lr, phase.schedule
-    if epoch < schedule.warmup_epochs:
-        return schedule.warmup_lr + (peak - schedule.warmup_lr) * epoch / schedule.warmup_epochs
+def learning_rate(
+    phase: PhaseConfig, epoch: int, step: int = 0, steps: int = 1, *, peak: float | None = None
+) -> float:
+    """The learning rate at a step of an epoch of `steps`, where the phase's highest is `peak`.
+
+    It rises linearly from `warmup_lr` in the warm-up. The clock of a cosine starts with the warm-up, that of
+    the linear decay after it. Unless the schedule is `per_step`, it stays the same for a whole epoch.
+    """
+    schedule = phase.schedule
+    peak = phase.effective_lr if peak is None else peak
+    now = epoch + step / steps if schedule.per_step else epoch  # in epochs
+    warmup = schedule.warmup_share * phase.epochs or schedule.warmup_epochs
+    if now < warmup:
+        return schedule.warmup_lr + (peak - schedule.warmup_lr) * now / warmup
     if schedule.name == "cosine":
-        turn = 1 + math.cos(math.pi * epoch / phase.epochs)
+        turn = 1 + math.cos(math.pi * now / phase.epochs)
         return schedule.min_lr + (peak - schedule.min_lr) * turn / 2
+    if schedule.name == "linear":
+        return schedule.min_lr + (peak - schedule.min_lr) * (phase.epochs - now) / (phase.epochs - warmup)
     if schedule.name == "step":
-        return float(peak * schedule.gamma ** sum(epoch >= each for each in schedule.milestones))
+        return float(peak * schedule.gamma ** sum(now >= each for each in schedule.milestones))
     return peak
 
 
 def stretched(phase: PhaseConfig, epochs: int) -> ScheduleConfig:
-    """The schedule of a phase for other epochs: steps, and the warm-up before them, at the same share.
+    """The schedule of a phase for another number of epochs.
 
-    The warm-up of a cosine stays: DyTox has five epochs of it at every scale.
+    The milestones of a step schedule and its warm-up stay at the same share of the phase. Other schedules do
+    not change: the warm-up of DyTox's cosine has five epochs at every scale.
     """
     schedule = phase.schedule
     if schedule.name != "step" or not phase.epochs:

@@ -12,6 +12,7 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.evaluate import prepared, refuse_no_numbers
 from dytox.learner import ContinualLearner
+from dytox.learner.assessment import assess
 
 SHOWN = 8  # test images kept with each token's attention
 
@@ -29,36 +30,27 @@ def evaluate(learner: ContinualLearner, test: Samples, tasks: list[Task], second
     """The learner on test images of all classes seen."""
     scores, labels = learner.scores(test.images), test.labels
     refuse_no_numbers(scores, tasks[-1].index)
-    confidence, predicted = scores.max(dim=1)
-    right = predicted == labels
-    classes = tasks[-1].seen
+    found = assess(scores, labels, learner.class_names, [task.new for task in tasks])
     step = metrics.Step(
         task=tasks[-1].index,
-        classes_seen=classes,
-        top1=metrics.top_k(scores, labels, 1),
-        top5=metrics.top_k(scores, labels, 5) if classes > 5 else None,
-        task_aware_top1=metrics.task_aware(scores, labels, [task.seen for task in tasks]),
-        calibration_error=metrics.calibration_error(confidence, right),
+        classes_seen=tasks[-1].seen,
+        top1=found.top1,
+        top5=found.top5,
+        task_aware_top1=found.task_aware_top1,
+        calibration_error=found.calibration_error,
         parameters=learner.method.model.count_parameters(),
         memory_images=len(learner.memory),
         seconds=round(seconds, 1),
     )
-    row = [accuracy(right, labels, task) for task in tasks]
-    best = scores.topk(min(5, classes), dim=1)
+    best = scores.topk(min(5, tasks[-1].seen), dim=1)
     tensors = {
         "targets": labels,
         "top_scores": best.values,
         "top_classes": best.indices,
-        "confusion": metrics.confusion(predicted, labels, classes),
+        "confusion": metrics.confusion(scores.max(dim=1).indices, labels, tasks[-1].seen),
         **introspection(learner, test),
     }
-    return Evaluation(step, row, tensors)
-
-
-def accuracy(right: Tensor, labels: Tensor, task: Task) -> float:
-    """Percent right on the task's classes."""
-    mine = (labels >= task.old) & (labels < task.seen)
-    return 100.0 * float(right[mine].double().mean())
+    return Evaluation(step, [task.top1 for task in found.tasks], tensors)
 
 
 def introspection(learner: ContinualLearner, test: Samples) -> dict[str, Tensor]:

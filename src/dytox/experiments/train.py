@@ -27,7 +27,7 @@ from dytox.importing import confirm
 from dytox.learner import ContinualLearner
 from dytox.learner.continual import refuse_single_class
 from dytox.learner.keeping import Keeper
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.methods import registry
 from dytox.randomness import Position
 from dytox.runs.checkpoints import Checkpoint
@@ -79,10 +79,10 @@ def resume(
     """
     world = world or World()
     run = RunDirectory(out)
-    config = run.read_config()
-    confirm(config.method.name, trusted, where=f"The run {out}", option="--method")
-    confirm(config.data.dataset, trusted, where=f"The run {out}", option="--dataset")
-    config, tasks = prepare(config)
+    recorded = run.read_config()  # of an older version it lacks options that its method has now
+    confirm(recorded.method.name, trusted, where=f"The run {out}", option="--method")
+    confirm(recorded.data.dataset, trusted, where=f"The run {out}", option="--dataset")
+    config, tasks = prepare(recorded)
     with run.locked() if world.main else nullcontext(), _attended(watcher or Watcher(), world) as everyone:
         checkpoint = run.checkpoints.newest()
         learner = ContinualLearner(config, world, saved=checkpoint is not None)
@@ -94,7 +94,7 @@ def resume(
             return done
         start = None if checkpoint is None else benchmark.restore(checkpoint)
         if world.main:
-            run.create(config, resume=True)
+            run.create(recorded, resume=True)
             run.cut_log(start.position if start else Position())
         everyone.run_started(tasks, run)
         return benchmark.finish(start)
@@ -186,6 +186,7 @@ class Benchmark(Observer):
             order=config.scenario.order,
             steps=self.steps,
             accuracy_matrix=self.matrix,
+            flipped=config.evaluation.flip,
         )
 
     def elapsed(self) -> float:

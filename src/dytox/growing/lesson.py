@@ -6,8 +6,7 @@ goes on where it was cut off. They are dropped if the model, the images or the c
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,15 +17,16 @@ from dytox.engine.runtime import set_up
 from dytox.errors import UserError
 from dytox.growing.measure import Row, right, rows
 from dytox.growing.plan import Plan, state_of
+from dytox.learner import ContinualLearner
 from dytox.learner.keeping import Keeper
 from dytox.runs import files, locks
 from dytox.runs.checkpoints import Checkpoints
 from dytox.upgrade import NewerFormat
 
 
-def learn(plan: Plan, observer: Observer) -> list[Row]:
+def learn(plan: Plan, observer: Observer | None = None) -> list[Row]:
     """Teaches the model directory the plan's images, from where an earlier attempt was cut off."""
-    learner, path = plan.learner, plan.path
+    learner, path, observer = plan.learner, plan.path, observer or Observer()
     measured = Samples.concatenate([learner.held_out, plan.held])
     old, given = len(learner.class_names), [learner.class_names.index(name) for name in plan.known]
     set_up(learner.config.runtime)
@@ -46,16 +46,32 @@ def learn(plan: Plan, observer: Observer) -> list[Row]:
     return table
 
 
+def forget(path: Path, names: Sequence[str], *, method: str | None = None) -> tuple[ContinualLearner, int]:
+    """Remove classes from the model directory; returns the learner and how many images went with them.
+
+    A custom method must be named, as `ContinualLearner.load` asks for.
+    """
+    ContinualLearner.load(path, method=method)  # or there is nothing to lock
+    with locked(path):
+        learner = ContinualLearner.load(path, method=method)
+        before = len(learner.memory) + len(learner.held_out)
+        learner.forget(*names)
+        learner.save(path)
+        discard(path)
+    return learner, before - len(learner.memory) - len(learner.held_out)
+
+
 def discard(path: Path) -> None:
-    """Away with what a lesson that was cut off has left."""
-    shutil.rmtree(path / ".learning", ignore_errors=True)
+    """Remove the checkpoints of a lesson that was cut off."""
+    files.remove_folder(path / ".learning")
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Within it no other process changes the model."""
-    files.make_folder(path / ".learning")
-    with locks.exclusive(path / ".learning" / "lock", f"The model {path}"):
+    files.make_folder(path)
+    files.refuse_links(path, [".learning"])
+    with locks.exclusive(path, f"The model {path}"):
         yield
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from dytox import recipes
 from dytox.checking import merge, validate
 from dytox.config import Config, PhaseConfig
+from dytox.data.datasets import hold_out
 from dytox.data.folder import default_size
-from dytox.data.held_out import hold_out
 from dytox.data.samples import Samples
 from dytox.engine.schedule import stretched
 from dytox.errors import UserError

@@ -18,7 +18,7 @@ from dytox import calibration, recipes
 from dytox.checking import merge
 from dytox.config import Config
 from dytox.data import inputs
-from dytox.data.held_out import hold_out
+from dytox.data.datasets import hold_out
 from dytox.data.names import check, in_order, tidy
 from dytox.data.samples import Samples, Stored
 from dytox.data.scenario import Task
@@ -31,7 +31,7 @@ from dytox.engine.phase import freeze
 from dytox.errors import UserError
 from dytox.learner.classifier import Classifier
 from dytox.learner.repeats import without_kept
-from dytox.memory.quota import exemplars_per_share
+from dytox.memory import exemplars_per_share
 from dytox.models.encoders import config_values
 
 

@@ -78,6 +78,7 @@ class BiC(Method):
         },
         scales={
             "demo": {"method": {"correction": {"batch": 64}}},
+            "fast": {"method": {"correction": {"batch": 64}}},
             "short": {"method": {"correction": {"batch": 128}}},
             "paper": {
                 "method": {

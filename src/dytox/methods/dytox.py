@@ -11,7 +11,7 @@ images without augmentation, unless `memory.shares` says otherwise; an epoch see
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from dytox.method import (
     Term,
     Training,
     distillation,
+    distillation_by_image,
     model_validator,
     select_memory,
     token_network,
@@ -43,6 +44,7 @@ class DyToxOptions(Section):
     distillation: bool = True  # by the model as it was before the task
     temperature: float = Field(1.0, gt=0)  # of the distillation
     distillation_scale: float = Field(1.0, ge=0)  # times α, the distillation's weight
+    distillation_mean: Literal["logits", "images"] = "logits"  # whether it is divided by the old classes too
     divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head
     token_expansion: bool = True  # off: one token for all tasks
     independent_heads: bool = True  # off: one classifier over all embeddings
@@ -60,7 +62,10 @@ class DyToxMethod(Method):
 
     name: ClassVar[str] = "dytox"
     summary: ClassVar[str] = "a token and a classifier a task, distillation, divergence, finetuning"
-    preset: ClassVar[Preset] = Preset(tuned={"method": {"distillation_scale": 10.0}})
+    preset: ClassVar[Preset] = Preset(
+        scales={"fast": {"method": {"distillation_mean": "images", "temperature": 2.0}}},
+        tuned={"method": {"distillation_scale": 10.0}},
+    )
     Options: ClassVar[type[Section]] = DyToxOptions
     options: DyToxOptions
     model: DyTox
@@ -106,7 +111,9 @@ class DyToxMethod(Method):
         terms = super().losses(batch, output)
         if self.teacher is not None:
             mine, taught = output.logits[:, : self.model.old], self.teach(batch).logits
-            terms = self.weighed(terms["clf"], distillation(mine, taught, self.options.temperature))
+            by_image = self.options.distillation_mean == "images"
+            distilled = distillation_by_image if by_image else distillation
+            terms = self.weighed(terms["clf"], distilled(mine, taught, self.options.temperature))
             terms["kd"] = terms["kd"].weighted(terms["kd"].weight * self.options.distillation_scale)
         if output.divergence is not None:
             terms["div"] = self.divergence(batch, output).weighted(self.options.divergence)

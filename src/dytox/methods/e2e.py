@@ -62,6 +62,7 @@ class E2E(Method):
         scales={
             "demo": {"finetuning": {"epochs": 20, "schedule": {"milestones": [7, 14]}}},
             "short": {"finetuning": {"epochs": 5, "schedule": {"milestones": [2, 4]}}},
+            "fast": {"finetuning": {"epochs": 6, "schedule": {"milestones": [2, 4]}}},
             "paper": {"finetuning": {"epochs": 30, "schedule": {"milestones": [10, 20]}}},
         },
     )

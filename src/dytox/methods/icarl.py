@@ -48,7 +48,9 @@ class ICaRL(Method):
     cannot: ClassVar[str] = "do without a memory"
     needs_memory: ClassVar[bool] = True
     preset: ClassVar[Preset] = Preset(
-        base="resnet", config={"model": {"last_relu": False}, "loss": {"activation": "sigmoid"}}
+        base="resnet",
+        config={"model": {"last_relu": False}, "loss": {"activation": "sigmoid"}},
+        scales={"fast": {"loss": {"label_smoothing": 0.0}}},
     )
     model: PooledNet[LinearHead]
 

@@ -69,7 +69,10 @@ class PodNet(Method):
             "training": {"schedule": {"name": "cosine", "warmup_epochs": 0, "milestones": [], "min_lr": 0.0}},
             "finetuning": {"lr": 0.05},
         },
-        scales={"paper": {"training": {"epochs": 160}, "finetuning": {"epochs": 20}}},
+        scales={
+            "fast": {"loss": {"label_smoothing": 0.0}},
+            "paper": {"training": {"epochs": 160}, "finetuning": {"epochs": 20}},
+        },
     )
     Options: ClassVar[type[Section]] = PodNetOptions
     options: PodNetOptions

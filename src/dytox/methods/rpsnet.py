@@ -67,6 +67,7 @@ class RpsNet(Method):
         scales={
             "demo": {"training": {"schedule": {"milestones": [20, 40, 60, 80]}}},
             "short": {"training": {"schedule": {"milestones": [4, 8, 12, 16]}}},
+            "fast": {"model": {"encoder": "resnet8"}, "training": {"schedule": {"milestones": [2, 4, 6, 8]}}},
             "paper": {"training": {"epochs": 100, "schedule": {"milestones": [20, 40, 60, 80]}}},
         },
     )

@@ -54,6 +54,7 @@ class SimpleDer(ExtractorMethod):
             "scales": {
                 "demo": {"method": {"recovery_epochs": 6}},
                 "short": {"method": {"recovery_epochs": 1}, "finetuning": {"batch": 32}},
+                "fast": {"method": {"recovery_epochs": 1}, "model": {"encoder": "resnet8"}},
                 "paper": {"method": {"recovery_epochs": 10}},
             }
         }

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from dytox.models.base import Constant
-from dytox.models.prepared import Preparing
+from dytox.models.cached import Cached
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -52,7 +52,7 @@ class SelfAttention(nn.Module):
         return scaled_dot_product_attention(q, k, split_heads(self.v(x), self.heads))
 
 
-class GatedPositionalSelfAttention(SelfAttention, Preparing[Tensor]):
+class GatedPositionalSelfAttention(SelfAttention, Cached[Tensor]):
     """GPSA: a learned gate between attention by content and attention by relative position.
 
     Both maps are normalised, so their mixture is (1 - g) · SDPA(q, k, v) + g · P · v, where P (heads, N, N)
@@ -85,7 +85,7 @@ class GatedPositionalSelfAttention(SelfAttention, Preparing[Tensor]):
         """P: where each head looks by position alone, (heads, patches, patches)."""
         return self.pos_proj(self.relative).permute(2, 0, 1).softmax(dim=-1)
 
-    def prepare(self) -> Tensor:
+    def compute_constants(self) -> Tensor:
         """P."""
         return self.positional_map()
 
@@ -95,7 +95,7 @@ class GatedPositionalSelfAttention(SelfAttention, Preparing[Tensor]):
         v = split_heads(self.v(x), self.heads)
         by_content = scaled_dot_product_attention(q, k, v)
         by_head = v.permute(1, 2, 0, 3).contiguous().flatten(2)  # (heads, patches, batch · dim / heads)
-        by_position = torch.bmm(self.prepared(), by_head).unflatten(2, (x.shape[0], -1)).permute(2, 0, 1, 3)
+        by_position = torch.bmm(self.constants(), by_head).unflatten(2, (x.shape[0], -1)).permute(2, 0, 1, 3)
         gate = torch.sigmoid(self.gate).view(-1, 1, 1).to(by_content)  # (heads, 1, 1)
         return torch.lerp(by_content, by_position.to(by_content), gate)
 

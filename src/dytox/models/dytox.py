@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from dytox.models.attention import Queries
 from dytox.models.base import ContinualModel, Encoder, Output
+from dytox.models.cached import Cached
 from dytox.models.decoders import make_decoder
 from dytox.models.heads import IndependentHeads, SingleHead, TaskHead, TokenHeads
 from dytox.models.original import translate
-from dytox.models.prepared import Preparing
 from dytox.models.transformer import Attention, TransformerEncoder
 
 MOST_TOKENS = 10_000
 
 
-class DyTox(ContinualModel, Preparing[tuple[Tensor, Queries | None]]):
+class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
     """ŷ_i = Clf_i(TAB([θ_i, SABs(x)])) for every task i learned so far (algorithm 1).
 
     The ablations: without `token_expansion` there is one token for all tasks, without `independent_heads`
@@ -117,7 +117,7 @@ class DyTox(ContinualModel, Preparing[tuple[Tensor, Queries | None]]):
         """θ_1 … θ_t as one tensor (tasks, dim)."""
         return torch.cat(list(self.task_tokens))
 
-    def prepare(self) -> tuple[Tensor, Queries | None]:
+    def compute_constants(self) -> tuple[Tensor, Queries | None]:
         """The task tokens, and what they bring to the decoder."""
         tokens = self.tokens()
         return tokens, self.tab.prepare(tokens)
@@ -129,7 +129,7 @@ class DyTox(ContinualModel, Preparing[tuple[Tensor, Queries | None]]):
         """
         draws = draws or {}
         patches = self.encoder(images, draws.get("sab_keep")).tokens  # x_L (batch, patches, dim)
-        tokens, queries = self.prepared()
+        tokens, queries = self.constants()
         embeddings = self.tab(tokens, patches, draws.get("tab_keep"), queries)  # e_i (batch, tasks, dim)
         divergence = None if self.divergence_head is None else self.divergence_head(embeddings[:, -1])
         return Output(self.select(self.heads(embeddings)), embeddings, divergence)

@@ -15,6 +15,7 @@ from torch import nn
 from dytox.config import Config, ModelConfig
 from dytox.errors import UserError, unknown
 from dytox.models.base import Encoder
+from dytox.models.conv import ConvEncoder, Size
 from dytox.models.pretrained import OwnEncoder, VisionTransformer, Weights, translate
 from dytox.models.resnet import HybridEncoder, Name, ResNet
 from dytox.models.transformer import TransformerEncoder
@@ -120,6 +121,10 @@ def _resnet(name: Name, config: Config) -> Encoder:
     return ResNet(name, stem=config.model.stem, last_relu=config.model.last_relu)
 
 
+def _conv(size: Size, config: Config) -> Encoder:
+    return ConvEncoder(size, last_activation=config.model.last_relu)
+
+
 def _vit(config: Config) -> Encoder:
     model = config.model
     return VisionTransformer(
@@ -201,6 +206,9 @@ def config_values(encoder: Path | nn.Module, *, frozen: bool, size: int | None) 
 
 ENCODERS: dict[str, Entry] = {
     "dytox": Entry(_sabs),
+    "conv-tiny": Entry(partial(_conv, "tiny"), convolutional=True),
+    "conv-small": Entry(partial(_conv, "small"), convolutional=True),
+    "conv-medium": Entry(partial(_conv, "medium"), convolutional=True),
     "hybrid": Entry(_hybrid, convolutional=True),
     "resnet8": Entry(partial(_resnet, "resnet8"), convolutional=True, residual=True),
     "resnet18": Entry(partial(_resnet, "resnet18"), convolutional=True, residual=True),

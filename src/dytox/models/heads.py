@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, pad
 
 from dytox.models.base import zero_rows
-from dytox.models.prepared import Preparing
+from dytox.models.cached import Cached
 
 
 class TaskHead(nn.Module):
@@ -67,7 +67,7 @@ class Joined(NamedTuple):
     bias: Tensor  # (tasks, 1, most)
 
 
-class IndependentHeads(TokenHeads, Preparing[Joined]):
+class IndependentHeads(TokenHeads, Cached[Joined]):
     """Clf_i (eq. 8): the i-th head sees the i-th embedding alone; all heads in one product."""
 
     places: Tensor  # of the outputs among tasks × most; empty if every task has as many
@@ -101,7 +101,7 @@ class IndependentHeads(TokenHeads, Preparing[Joined]):
         """The layer of each head."""
         return [head.linear for head in self.tasks]  # type: ignore[misc]  # a ModuleList of TaskHeads
 
-    def prepare(self) -> Joined:
+    def compute_constants(self) -> Joined:
         """Clf_i(e) = (W_i · s_i) ê + (b_i + W_i t_i) for the norm's scale s_i and shift t_i."""
         heads: list[TaskHead] = list(self.tasks)  # type: ignore[arg-type]  # a ModuleList of TaskHeads
         most = max(layer.out_features for layer in self.linears())
@@ -114,7 +114,7 @@ class IndependentHeads(TokenHeads, Preparing[Joined]):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """(batch, tasks, dim) as logits (batch, outputs)."""
-        weight, bias = self.prepared()
+        weight, bias = self.constants()
         normed = layer_norm(embeddings, (self.dim,)).transpose(0, 1)
         logits = torch.baddbmm(bias, normed, weight).transpose(0, 1).flatten(1)
         return logits.index_select(1, self.places) if len(self.places) else logits

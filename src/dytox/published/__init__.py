@@ -1,1 +1,1 @@
-"""The figures printed in the paper and its erratum, and which of them a run may be put beside."""
+"""The figures and tables of the paper and its erratum, and which of them a run may be compared with."""

@@ -100,7 +100,7 @@ def method_label(config: Config) -> str:
     return " with ".join([_base(config), *parts, *(["MixUp"] if mixup else []), *(["SAM"] if sam else [])])
 
 
-def differences(config: Config, steps: int) -> list[str]:
+def recipe_differences(config: Config, steps: int) -> list[str]:
     """List the settings of the model and its training that differ from the paper's recipe."""
     recipe, method = f"{config.data.dataset}-{steps}", _preset(config)
     if recipe not in recipes.scenarios() or method not in recipes.methods():
@@ -181,7 +181,9 @@ def _sentences(
         found.append(f"The paper has {name} only with another kind of memory.")
     elif own is None:
         found.append(f"The paper has no figure for {name} here.")
-    different = differences(config, steps)
+    if config.evaluation.flip:
+        found.append("Scores are averaged over each image and its mirror image; the paper's are not.")
+    different = recipe_differences(config, steps)
     if different:
         more = f" and {len(different) - 6} more" if len(different) > 6 else ""
         found.append(

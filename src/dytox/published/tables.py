@@ -266,7 +266,7 @@ def _cifar_settings() -> tuple[Setting, ...]:
 
 
 def _method_rows(dataset: str) -> tuple[PaperRow, ...]:
-    """Bounds, baselines and DyTox; of a method the row with the fairest memory, its first, is run."""
+    """Bounds, baselines and DyTox; of each method the first row, with the fairest memory, is run."""
     presets = {**BASELINES, **OURS}
     rows = []
     for result in published_rows(dataset, 10):

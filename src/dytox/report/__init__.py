@@ -1,1 +1,1 @@
-"""Pages and pictures of runs, from their directories alone."""
+"""Reports of runs: pages, plots and tables, made from run directories only."""

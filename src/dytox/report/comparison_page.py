@@ -1,4 +1,4 @@
-"""The page of several runs side by side."""
+"""The page that compares several runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dytox.report.record import Group, config_value, differing_keys
 from dytox.report.results import Results, collect
 from dytox.report.sections import NARROW, WIDE
 from dytox.runs import files
-from dytox.text import plural, rounded, short_duration
+from dytox.text import number_text, plural, short_duration
 
 DIFFERENCES = 40  # at most this many keys are listed
 
@@ -69,7 +69,7 @@ def _results(table: Results) -> str:
 
 
 def _scenario(panel: Sequence[Group], name: str) -> list[str]:
-    """Curves, averages and growth in one scenario."""
+    """Curves, averages and parameters in one scenario."""
     wide, narrow = (charts.comparison_curves([panel], each) for each in (WIDE, NARROW))
     note = (
         "Top-1 on all classes seen; band: deviation over runs; diamond: published Last with the same memory."
@@ -93,13 +93,13 @@ def _scenario(panel: Sequence[Group], name: str) -> list[str]:
 
 
 def _runs(found: Sequence[Group], folder: Path) -> str:
-    """Every run, with a link to its own page where there is one."""
+    """All runs, with links to their own pages."""
     head = ["Run", "Method", "Seed", "Order", "Tasks", "Avg", "Last", "Forgetting", "Time"]
     rows = []
     for each in found:
         for record in [*each.records, *each.behind]:
             figures, order = record.metrics or {}, record.config.scenario.order
-            numbers = [rounded(figures.get(key), 2) for key in ("avg_top1", "last_top1", "forgetting")]
+            numbers = [number_text(figures.get(key), 2) for key in ("avg_top1", "last_top1", "forgetting")]
             where = [str(record.config.seed), str(order) if isinstance(order, int | str) else "own"]
             time = short_duration(figures["seconds"])
             rows.append([record.name, each.label, *where, str(len(record.steps)), *numbers, time])
@@ -114,7 +114,7 @@ def _runs(found: Sequence[Group], folder: Path) -> str:
 
 
 def _differences(found: Sequence[Group]) -> str:
-    """Where the configs differ."""
+    """The config keys in which the groups differ."""
     records = [each.records[0] for each in found]
     keys = differing_keys(records)
     if not keys:

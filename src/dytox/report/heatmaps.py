@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dytox.report import charts, style
 from dytox.report.record import Record
 
-Values = NDArray[np.float64]
+HeatValues = NDArray[np.float64]
 
 NUMBERED = 10  # up to this many tasks each cell has room for its number
 FINEST = 100  # at most this many rows of cells are drawn
@@ -51,14 +51,14 @@ def token_distance_map(record: Record) -> Figure:
     return heat_map(values, top=top, form="{:.2f}", rows="token", columns="distance to token")
 
 
-def between_tasks(confusion: Values, boundaries: Sequence[int]) -> Values:
+def between_tasks(confusion: HeatValues, boundaries: Sequence[int]) -> HeatValues:
     """Return a confusion matrix of classes as one of tasks, in percent of each task's images."""
     starts = [0, *boundaries[:-1]]
     counts = np.add.reduceat(np.add.reduceat(confusion, starts, axis=0), starts, axis=1)
     return np.asarray(100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
 
-def heat_map(values: Values, *, top: float, form: str, rows: str, columns: str) -> Figure:
+def heat_map(values: HeatValues, *, top: float, form: str, rows: str, columns: str) -> Figure:
     """Draw a cell for each value, from 0 (faint) to `top` (full), with its number where there is room."""
     size = len(values)
     with style.styled():
@@ -79,7 +79,7 @@ def heat_map(values: Values, *, top: float, form: str, rows: str, columns: str) 
     return drawn
 
 
-def coarse(values: Values) -> Values:
+def coarse(values: HeatValues) -> HeatValues:
     """Average neighbouring cells until at most FINEST rows are left."""
     size = len(values)
     step = max(1, math.ceil(size / FINEST))
@@ -89,7 +89,7 @@ def coarse(values: Values) -> Values:
     return np.where(there > 0, sums / np.maximum(there, 1), np.nan)
 
 
-def _cells(axes: Axes, shares: Values, x: Values, y: Values, gap: float) -> None:
+def _cells(axes: Axes, shares: HeatValues, x: HeatValues, y: HeatValues, gap: float) -> None:
     """Draw the cells, all of about the same value as one path; NaN stays empty."""
     edge = style.LIGHT["surface"] if gap else "none"
     levels = np.round(shares * (LEVELS - 1))
@@ -109,7 +109,7 @@ def _cells(axes: Axes, shares: Values, x: Values, y: Values, gap: float) -> None
     axes.set_ylim(y[0], y[-1])
 
 
-def _numbers(axes: Axes, values: Values, shares: Values, form: str) -> None:
+def _numbers(axes: Axes, values: HeatValues, shares: HeatValues, form: str) -> None:
     for (row, column), value in np.ndenumerate(values):
         if not np.isnan(value):
             hue = style.LIGHT["surface" if shares[row, column] > TURN else "ink"]

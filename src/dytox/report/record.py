@@ -78,7 +78,7 @@ class Record:
         if self.metrics is None:
             path = self.path
             raise UserError(
-                f"The run {path} has not finished a task yet: `dytox resume {path}` goes on with it."
+                f"The run {path} has not finished a task yet: `dytox resume {path}` continues it."
             )
 
     def class_name(self, label: int) -> str:

@@ -16,7 +16,7 @@ from dytox.report import charts, heatmaps, learning, page, sections, style, toke
 from dytox.report.record import Record
 from dytox.runs import files
 from dytox.runs.run_directory import to_yaml
-from dytox.text import millions, plural, rounded, short_duration
+from dytox.text import millions, number_text, plural, short_duration
 
 
 def write_run_page(record: Record, path: Path, *, running: bool = False) -> None:
@@ -52,6 +52,8 @@ def _head(record: Record, running: bool) -> str:
         f"seed {config.seed}",
         f"class order {order if isinstance(order, int | str) else 'given in the config'}",
     ]
+    if config.evaluation.flip:
+        facts.append("scores averaged over each image and its mirror image")
     if record.steps:
         learned = f"{plural(record.seen[-1], 'class')} in {plural(len(record.steps), 'task')}"
         facts.insert(0, learned if record.finished else f"{learned} so far")
@@ -70,15 +72,19 @@ def _headline(record: Record) -> str:
     """The most important figures, as tiles."""
     found, last = record.metrics or {}, record.steps[-1]
     tiles = [
-        ("Avg top-1", f"{rounded(found['avg_top1'])} %", f"mean over {plural(len(record.steps), 'step')}"),
-        ("Last top-1", f"{rounded(found['last_top1'])} %", f"over {last['classes_seen']:,} classes"),
+        (
+            "Avg top-1",
+            f"{number_text(found['avg_top1'])} %",
+            f"mean over {plural(len(record.steps), 'step')}",
+        ),
+        ("Last top-1", f"{number_text(found['last_top1'])} %", f"over {last['classes_seen']:,} classes"),
     ]
     if found.get("last_top5") is not None:
         tiles.append(
-            ("Last top-5", f"{rounded(found['last_top5'])} %", f"Avg {rounded(found['avg_top5'])} %")
+            ("Last top-5", f"{number_text(found['last_top5'])} %", f"Avg {number_text(found['avg_top5'])} %")
         )
     if found.get("forgetting") is not None:
-        tiles.append(("Forgetting", rounded(found["forgetting"]), "points, mean over old tasks"))
+        tiles.append(("Forgetting", number_text(found["forgetting"]), "points, mean over old tasks"))
     memory = f"{plural(last['memory_images'], 'image')} in memory" if last["memory_images"] else "no memory"
     tiles.append(("Parameters", millions(last["parameters"]), memory))
     tiles.append(("Time", short_duration(found["seconds"]), f"for {plural(len(record.steps), 'task')}"))
@@ -102,7 +108,7 @@ def _steps(record: Record) -> str:
         [
             str(step["task"] + 1),
             str(step["classes_seen"]),
-            *(rounded(step.get(key)) for key in ("top1", "top5", "task_aware_top1", "calibration_error")),
+            *(number_text(step.get(key)) for key in ("top1", "top5", "task_aware_top1", "calibration_error")),
             f"{step['parameters']:,}",
             f"{step['memory_images']:,}",
             short_duration(step["seconds"]),
@@ -158,11 +164,11 @@ WIDTH = 760  # of the wide plots, in pixels
 
 def save_plots(record: Record, folder: Path) -> None:
     """Write every plot for which the run has figures, as PNG and SVG with a title."""
-    files.make_folder(folder)
+    files.make_folder(folder, member=True)
     for name, title, drawn in _plots(record):
         style.entitle(drawn, f"{record.method}: {title}")
-        files.write(folder / f"{name}.png", [style.png(drawn)])
-        files.write(folder / f"{name}.svg", [style.svg(drawn)])
+        files.write(folder / f"{name}.png", [style.png(drawn)], member=True)
+        files.write(folder / f"{name}.svg", [style.svg(drawn)], member=True)
 
 
 def _plots(record: Record) -> Iterator[tuple[str, str, Figure]]:

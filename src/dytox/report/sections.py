@@ -11,7 +11,7 @@ from dytox.published.comparable import Comparison, memory_setting
 from dytox.published.figures import CLASS_COUNTS, PublishedResult
 from dytox.report import charts, heatmaps, learning, page, token_maps
 from dytox.report.record import Record
-from dytox.text import millions, plural, rounded, with_deviation
+from dytox.text import millions, number_text, plural, with_deviation
 
 WIDE, NARROW = 980, 400  # width of a figure on a desktop and on a phone, in pixels
 MANY = 14  # with more tokens than this, most images are folded away
@@ -155,7 +155,7 @@ def _published_table(record: Record, comparison: Comparison) -> str:
     head = ["Method", "Memory", "#P in M", "Avg", "Last", *(["top-5 Avg", "top-5 Last"] if top5 else [])]
     mine = [f"{record.method}, this run", memory_setting(record.config), f"{last['parameters'] / 1e6:.2f}"]
     keys = ["avg_top1", "last_top1", *(["avg_top5", "last_top5"] if top5 else [])]
-    rows, classes = [[*mine, *(rounded(found[key], 2) for key in keys)]], ["own"]
+    rows, classes = [[*mine, *(number_text(found[key], 2) for key in keys)]], ["own"]
     groups = [
         ([comparison.own] if comparison.own else [], "own"),
         (comparison.alongside, ""),
@@ -185,6 +185,6 @@ def _gap(record: Record, comparison: Comparison) -> str:
 
 def _cells(row: PublishedResult, top5: bool, word: str) -> list[str]:
     name = f"{row.method}, {word}" if word else row.method
-    cells = [name, row.memory, rounded(row.params_m, 2), with_deviation(row.avg, row.avg_std)]
+    cells = [name, row.memory, number_text(row.params_m, 2), with_deviation(row.avg, row.avg_std)]
     cells.append(with_deviation(row.last, row.last_std))
-    return cells + ([rounded(row.top5_avg, 2), rounded(row.top5_last, 2)] if top5 else [])
+    return cells + ([number_text(row.top5_avg, 2), number_text(row.top5_last, 2)] if top5 else [])

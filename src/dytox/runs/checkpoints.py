@@ -43,12 +43,13 @@ class Checkpoints:
 
     def save(self, position: Position, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """A new newest one: those at later positions are no longer true, and those too old go."""
-        files.make_folder(self.folder)
+        files.make_folder(self.folder, member=True)
         source = self._source(position)
         try:
-            reference = sealed.attach(source.with_suffix(".safetensors"), tensor_file.encode(tensors))
+            encoded = tensor_file.encode(tensors)
+            reference = sealed.attach(source.with_suffix(".safetensors"), encoded, member=True)
             content = {"position": asdict(position), "tensors": reference, "state": dict(state)}
-            sealed.write(source, _KIND, content)
+            sealed.write(source, _KIND, content, member=True)
             kept = [each for each in self._positions() if each <= position][-self.keep :]
             self._remove_all_but(kept)
         finally:
@@ -101,7 +102,7 @@ class Checkpoints:
     def _remove_all_but(self, kept: list[Position]) -> None:
         for position in self._positions():
             if position not in kept:
-                files.remove(self._source(position))
+                files.remove(self._source(position), member=True)
 
     def _clean(self) -> None:
         """Away with temporary files and with tensors that no checkpoint names; of a damaged one all stay."""
@@ -113,6 +114,6 @@ class Checkpoints:
             except UserError:
                 named.update(self.folder.glob(f"{source.stem}-*.safetensors"))
         for path in set(self.folder.glob("checkpoint-*.safetensors")) - named:
-            files.remove(path)
+            files.remove(path, member=True)
         for path in filter(files.is_temporary, self.folder.glob(".*")):
-            files.remove(path)
+            files.remove(path, member=True)

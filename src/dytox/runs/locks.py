@@ -1,80 +1,82 @@
-"""Locks between processes; the system frees them when their owner dies."""
+"""Locks between processes (`filelock`); they end with their owner.
+
+The lock file of a run or model directory is `.lock` in it, for whatever changes the directory: training,
+learning, forgetting, saving. It is never removed, since two processes could then hold a lock each.
+"""
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import json
 import os
 import platform
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+
+from filelock import FileLock, SoftFileLock, Timeout
 
 from dytox.errors import UserError
 from dytox.runs import files
 
-_UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EBADF)  # some network file systems: no lock
-_held: set[int] = set()  # descriptors: a fork lets go of them, or the lock would outlive its owner
+NAME = ".lock"
+WAIT = 30.0  # seconds that a save waits for another one
+_UNSUPPORTED = {  # some network file systems have no locks
+    getattr(errno, name) for name in ("ENOLCK", "ENOTSUP", "EBADF") if hasattr(errno, name)
+}
+
+
+class _Held(threading.local):
+    """The directories that this thread has locked."""
+
+    def __init__(self) -> None:
+        self.folders: set[str] = set()
+
+
+_held = _Held()
 
 
 @contextmanager
-def exclusive(path: Path, what: str) -> Iterator[None]:
-    """Within it no other process has the lock file `path`; refused at once, with the owner, where one has."""
-    with _opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
-        try:
-            _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = _owner(os.read(descriptor, 1000))
-            raise UserError(
-                f"{what} is in use by {owner}: wait for its end or choose another folder."
-            ) from None
-        with files.explained(path):
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, files.to_json({"pid": os.getpid(), "host": platform.node()}))
-        yield
+def exclusive(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
+    """Lock a directory for the duration of the block.
 
-
-@contextmanager
-def waiting(folder: Path) -> Iterator[None]:
-    """Within it no other process writes into the folder; waits until the others are done."""
-    with _opened(folder, os.O_RDONLY) as descriptor:
-        _lock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
+    Raises UserError, with the owner's name, if another has it for longer than `wait` seconds.
+    """
+    files.refuse_links(folder, [NAME])
+    path = folder / NAME
+    lock = FileLock(path)
     with files.explained(path):
-        descriptor = os.open(path, flags, 0o666)
-    _held.add(descriptor)
+        try:
+            lock.acquire(timeout=wait)
+        except Timeout:
+            raise UserError(
+                f"{what} is in use by {_owner(path)}: wait for its end or choose another folder."
+            ) from None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    key = os.path.realpath(folder)
+    _held.folders.add(key)
     try:
-        yield descriptor
+        if lock.is_locked and not isinstance(lock, SoftFileLock):  # a soft lock names its owner itself
+            with suppress(OSError):
+                files.overwrite(path, f"{os.getpid()}\n{platform.node()}\n".encode())
+        yield
     finally:
-        _held.discard(descriptor)
-        os.close(descriptor)
+        _held.folders.discard(key)
+        lock.release()
 
 
-def _let_go() -> None:
-    for descriptor in _held:
-        os.close(descriptor)
-    _held.clear()
+def for_saving(folder: Path, what: str) -> AbstractContextManager[None]:
+    """Lock a directory to save something into it, unless this thread has locked it already."""
+    if os.path.realpath(folder) in _held.folders:
+        return nullcontext()
+    return exclusive(folder, what, WAIT)
 
 
-os.register_at_fork(after_in_child=_let_go)
-
-
-def _lock(descriptor: int, operation: int) -> None:
+def _owner(path: Path) -> str:
     try:
-        fcntl.flock(descriptor, operation)
-    except OSError as error:
-        if error.errno not in _UNSUPPORTED:
-            raise
-
-
-def _owner(note: bytes) -> str:
-    try:
-        owner = json.loads(note)
-        return f"process {owner['pid']} on {owner['host']}"
-    except (ValueError, KeyError, TypeError):  # it has the lock and has not written its name yet
+        pid, host, *_ = files.read(path).decode().split("\n")
+        return f"process {int(pid)} on {host}"
+    except (UserError, ValueError):  # it has the lock and has not written its name yet
         return "another process"

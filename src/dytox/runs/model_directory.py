@@ -44,7 +44,7 @@ def save(
     config = folder / "config.json"
     assert "files" not in description, "`files` is not the description's"
     files.make_folder(folder)
-    with locks.waiting(folder):
+    with locks.for_saving(folder, f"The model {folder}"):
         _refuse_foreign(config)
         before = {each.name for each in folder.iterdir()}
         try:

@@ -23,6 +23,7 @@ from dytox.randomness import Position
 from dytox.runs import environment, files, locks
 from dytox.runs.checkpoints import Checkpoints
 
+MEMBERS = ("checkpoints", "evaluation", "model", "plots", "tensorboard", "wandb", "log.jsonl", ".lock")
 _PLACE = ("task", "phase_index", "epoch")  # what every line of the log carries
 
 
@@ -86,7 +87,8 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Within it no other process works on this run."""
         files.make_folder(self.path)
-        with locks.exclusive(self.path / ".lock", f"The run {self.path}"):
+        files.refuse_links(self.path, MEMBERS)
+        with locks.exclusive(self.path, f"The run {self.path}"):
             yield
 
     def log(self, line: Mapping[str, Any]) -> None:
@@ -128,16 +130,14 @@ class RunDirectory:
         """The content of `metrics.json`."""
         return files.read_mapping(self._metrics)
 
-    def save_evaluation(
-        self, task: int, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
-    ) -> None:
+    def save_evaluation(self, task: int, tensors: Mapping[str, Tensor]) -> None:
         """What a report needs of the evaluation after a task."""
         path = self._evaluation(task)
-        files.make_folder(path.parent)
-        files.write_tensors(path, tensors, metadata)
+        files.make_folder(path.parent, member=True)
+        files.write_tensors(path, tensors, member=True)
 
     def load_evaluation(self, task: int) -> tuple[dict[str, Tensor], dict[str, str]]:
-        """Tensors and metadata of the evaluation after a task."""
+        """The tensors of the evaluation after a task, and the file's metadata."""
         return files.read_tensors(self._evaluation(task))
 
     def _evaluation(self, task: int) -> Path:

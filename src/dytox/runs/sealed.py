@@ -18,12 +18,12 @@ _OWN = ("kind", "format", "package", "checksum")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def write(path: Path, kind: str, content: Mapping[str, Any]) -> None:
+def write(path: Path, kind: str, content: Mapping[str, Any], *, member: bool = False) -> None:
     """Write `content`, JSON with text as keys, in the current format."""
     assert not set(_OWN) & set(content), f"{_OWN} are not the content's"
     head = {"kind": kind, "format": upgrade.current(), "package": __version__}
     sealed = json.loads(files.to_json({**head, **content}))
-    files.write_json(path, {**sealed, "checksum": _checksum(sealed)})
+    files.write_json(path, {**sealed, "checksum": _checksum(sealed)}, member=member)
 
 
 def read(path: Path, kind: str) -> tuple[dict[str, Any], int]:
@@ -41,9 +41,9 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], int]:
     return {key: value for key, value in sealed.items() if key not in _OWN}, found
 
 
-def attach(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, str]:
-    """Writes a file `a.b` as `a-1a2b3c4d.b`; gives how a sealed file beside it names it."""
-    path, sha256 = files.write(path, pieces, hashed=True)
+def attach(path: Path, pieces: Iterable[bytes | memoryview], *, member: bool = False) -> dict[str, str]:
+    """Write a file `a.b` as `a-1a2b3c4d.b`; returns how a sealed file beside it names it."""
+    path, sha256 = files.write(path, pieces, hashed=True, member=member)
     return {"name": path.name, "sha256": sha256}
 
 

@@ -1,4 +1,4 @@
-"""What does not depend on the images: computed once while the weights are held, with the same result."""
+"""What does not depend on the images: computed once while it is cached, with the same result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import torch
 
 from dytox import DyTox
 from dytox.bench import plain
+from dytox.models.cached import cached, frozen
 from dytox.models.heads import IndependentHeads
-from dytox.models.prepared import frozen, held
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_held_is_computed_once_and_equal_to_plain(model, monkeypatch, mode):
-    calls = count_calls(monkeypatch, IndependentHeads, "prepare")
+    calls = count_calls(monkeypatch, IndependentHeads, "compute_constants")
     batches = torch.randn(3, 2, 3, 8, 8).unbind()
-    with held(model.modules()), mode():
+    with cached(model.modules()), mode():
         found = [model(images) for images in batches]
     assert len(calls) == 1
     for images, output in zip(batches, found, strict=True):
@@ -50,7 +50,7 @@ def test_held_is_computed_once_and_equal_to_plain(model, monkeypatch, mode):
 def test_weights_changed_between_two_holdings_are_seen(model):
     images = torch.randn(2, 3, 8, 8)
     for _ in range(2):
-        with held(model.modules()), torch.no_grad():
+        with cached(model.modules()), torch.no_grad():
             logits = model(images).logits
         torch.testing.assert_close(logits, plain.forward(model, images).logits, atol=1e-5, rtol=1e-5)
         with torch.no_grad():
@@ -59,20 +59,20 @@ def test_weights_changed_between_two_holdings_are_seen(model):
 
 
 def test_weights_changed_while_they_are_held_are_found_out(model):
-    with pytest.raises(AssertionError, match="changed while they were held"), held(model.modules()):
+    with pytest.raises(AssertionError, match="changed while constants were cached"), cached(model.modules()):
         torch.nn.init.zeros_(model.task_tokens[1])
-    assert "held" not in vars(model)
+    assert "cache" not in vars(model)
 
 
 def test_gradients_of_what_learns_beside_a_held_encoder(model):
-    """As in finetuning: the encoder is frozen and held, tokens, TAB and heads learn."""
+    """As in finetuning: the encoder is frozen and cached, tokens, TAB and heads learn."""
     model.drop_divergence_head()
     model.encoder.requires_grad_(False)
     learns = [weight for weight in model.parameters() if weight.requires_grad]
     images = torch.randn(2, 3, 8, 8)
-    with held(frozen(model.modules())):
-        assert "held" in vars(model.encoder.sabs[0].attn)
-        assert "held" not in vars(model)
+    with cached(frozen(model.modules())):
+        assert "cache" in vars(model.encoder.sabs[0].attn)
+        assert "cache" not in vars(model)
         mine = torch.autograd.grad(model(images).logits.square().sum(), learns)
     theirs = torch.autograd.grad(plain.forward(model, images).logits.square().sum(), learns)
     for one, other in zip(mine, theirs, strict=True):
@@ -82,5 +82,5 @@ def test_gradients_of_what_learns_beside_a_held_encoder(model):
 def test_half_precision_takes_what_is_held(model):
     images = torch.randn(2, 3, 8, 8)
     expected = plain.forward(model, images).logits
-    with held(model.modules()), torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    with cached(model.modules()), torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(model(images).logits.float(), expected, atol=0.1, rtol=0.05)

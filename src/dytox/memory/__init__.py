@@ -1,1 +1,0 @@
-"""Which exemplars are kept for rehearsal, and how many."""
