@@ -13,11 +13,11 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.evaluate import features
 from dytox.engine.lesson import Lesson
-from dytox.engine.memory import select, select_memory
 from dytox.engine.method import Method
 from dytox.engine.moment import Moment
 from dytox.engine.phase import Action, Phase, Training, freeze
 from dytox.engine.schedule import learning_rate
+from dytox.engine.selecting import select, select_memory
 from dytox.errors import UserError
 from dytox.losses import (
     Term,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import nn
 
-from dytox.engine.memory import select_memory
 from dytox.engine.method import Method
 from dytox.engine.phase import Action, Training
+from dytox.engine.selecting import select_memory
 from dytox.models.base import ContinualModel, Output
 from dytox.models.batchnorm import BatchNorm2d
 from dytox.models.heads import SingleHead

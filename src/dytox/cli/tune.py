@@ -70,12 +70,13 @@ def _tune(
 
     with connected() as world:
         shown = console(quiet=not world.main)
+        named = [method, *(change.partition("=")[2] for change in asked)]  # code that the user trusts
         trials = run_grid(
             recipe,
             method,
             grid,
             folder,
-            lambda config, path: run_one(config, path, world, [method]),
+            lambda config, path: run_one(config, path, world, named),
             world,
             asked=asked,
             values=values,

@@ -72,8 +72,8 @@ class Method(nn.Module):
 
     def refresh(self, task: Task) -> Sequence[Phase]:
         """The phases of a lesson without new classes: its images join the memory, which is learned again."""
-        from dytox.engine.memory import select_memory  # it imports this module
         from dytox.engine.phase import Action, Training
+        from dytox.engine.selecting import select_memory  # it imports this module
 
         return [
             Action("memory", select_memory),

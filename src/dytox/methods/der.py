@@ -34,7 +34,7 @@ from dytox.method import (
     select_memory,
     sparsity,
 )
-from dytox.methods.extractors import ExtractorMethod
+from dytox.methods.expanding import ExtractorMethod
 from dytox.models import pruning
 from dytox.models.extractors import ExtractorNet
 

@@ -31,7 +31,7 @@ from dytox.method import (
     learning_rate,
     select_memory,
 )
-from dytox.methods.extractors import ExtractorMethod
+from dytox.methods.expanding import ExtractorMethod
 from dytox.models import pruning
 
 

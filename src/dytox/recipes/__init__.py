@@ -30,10 +30,10 @@ from dytox.recipes.reading import VARIANTS, override
 if TYPE_CHECKING:  # the schema is slow to import, and a list of names does not need it
     from dytox.config import Config, Preset
 
-__all__ = ["Layer", "compose", "layers", "methods", "origins", "override", "paper_name", "scenarios"]
+__all__ = ["PresetLayer", "compose", "layers", "methods", "origins", "override", "paper_name", "scenarios"]
 
 
-class Layer(NamedTuple):
+class PresetLayer(NamedTuple):
     """Values of a config, nested as there, and where they come from."""
 
     name: str
@@ -79,27 +79,33 @@ def layers(
     method: str = "dytox",
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
-) -> list[Layer]:
+) -> list[PresetLayer]:
     """The layers above the schema's defaults, in the order in which `compose` merges them."""
-    chain = reading.scenarios(recipe)
+    chain = reading.scenario_chain(recipe)
     switches: dict[str, Any] = {}
     for _, scenario in chain:
         switches |= {key: scenario[key] for key in ("scale", *VARIANTS) if key in scenario}
     name, presets = _presets(method)
-    found = [Layer("recipe", {"recipe": chain[-1][0]}), Layer("--method", {"method": {"name": name}})]
+    base = presets[0][1]
+    if str(switches["scale"]) not in base.scales:
+        raise unknown("scale", switches["scale"], base.scales)
+    found = [
+        PresetLayer("recipe", {"recipe": chain[-1][0]}),
+        PresetLayer("--method", {"method": {"name": name}}),
+    ]
     for origin, preset in presets:
         found += _of_preset(origin, preset, switches)
     _refuse_untuned(chain[-1][0], method, presets, switches)
-    found += [Layer(f"recipe {each}", scenario.get("config", {})) for each, scenario in chain]
-    found += [Layer(f"{origin} (always)", preset.always) for origin, preset in presets]
-    given = [Layer("--set", override(each)) for each in overrides] + [
-        Layer("values", upgrade.keys(values or {}))
+    found += [PresetLayer(f"recipe {each}", scenario.get("config", {})) for each, scenario in chain]
+    found += [PresetLayer(f"{origin} (always)", preset.always) for origin, preset in presets]
+    given = [PresetLayer("--set", override(each)) for each in overrides] + [
+        PresetLayer("values", upgrade.keys(values or {}))
     ]
     _refuse_other_code(recipe, name, found, given)
     return [layer for layer in found + given if layer.values]
 
 
-def origins(found: Iterable[Layer]) -> dict[str, str]:
+def origins(found: Iterable[PresetLayer]) -> dict[str, str]:
     """Which layer each value comes from, by full key; a key that is not there has the schema's default."""
     from dytox.checking import flat
 
@@ -133,16 +139,14 @@ def _presets(method: str) -> tuple[str, list[tuple[str, Preset]]]:
     return name, [first, (f"method {name}", own.defaults()), *variants]
 
 
-def _of_preset(origin: str, preset: Preset, switches: Mapping[str, Any]) -> Iterator[Layer]:
+def _of_preset(origin: str, preset: Preset, switches: Mapping[str, Any]) -> Iterator[PresetLayer]:
     """The general values of a preset, those of the scale, and those of the switches that are on."""
     scale = switches["scale"]
-    if preset.scales and origin.startswith("base") and str(scale) not in preset.scales:
-        raise unknown("scale", scale, preset.scales)
-    yield Layer(origin, preset.config)
-    yield Layer(f"{origin} (scale {scale})", preset.scales.get(scale, {}))
+    yield PresetLayer(origin, preset.config)
+    yield PresetLayer(f"{origin} (scale {scale})", preset.scales.get(scale, {}))
     for switch in VARIANTS:
         if switches.get(switch):
-            yield Layer(f"{origin} ({switch})", getattr(preset, switch))
+            yield PresetLayer(f"{origin} ({switch})", getattr(preset, switch))
 
 
 def _refuse_untuned(
@@ -156,7 +160,7 @@ def _refuse_untuned(
         )
 
 
-def _refuse_other_code(recipe: str, name: str, found: list[Layer], given: list[Layer]) -> None:
+def _refuse_other_code(recipe: str, name: str, found: list[PresetLayer], given: list[PresetLayer]) -> None:
     """The method is chosen by `--method` alone, and only the user names code to load a dataset with."""
     for layer in found + given:
         section = layer.values.get("method")
@@ -166,11 +170,13 @@ def _refuse_other_code(recipe: str, name: str, found: list[Layer], given: list[L
                 f"{layer.name} sets method.name to {other!r}: choose a method with --method, which brings "
                 "its presets too."
             )
-    chosen = {"found": None, "given": None}
-    for kind, several in (("found", found), ("given", given)):
-        for layer in several:
-            section = layer.values.get("data")
-            if isinstance(section, Mapping) and isinstance(section.get("dataset"), str):
-                chosen[kind] = section["dataset"]
-    if chosen["given"] is None and chosen["found"] is not None:
-        confirm(chosen["found"], (), where=f"The recipe {recipe}", option="--dataset")
+    if not _datasets(given):
+        for dataset in _datasets(found)[-1:]:
+            confirm(dataset, (), where=f"The recipe {recipe}", option="--dataset")
+
+
+def _datasets(several: Iterable[PresetLayer]) -> list[str]:
+    """The datasets that layers name, in their order."""
+    sections = [layer.values.get("data") for layer in several]
+    named = [section.get("dataset") for section in sections if isinstance(section, Mapping)]
+    return [dataset for dataset in named if isinstance(dataset, str)]

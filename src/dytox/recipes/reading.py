@@ -37,7 +37,7 @@ def about(kind: str, name: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 
-def scenarios(recipe: str) -> list[tuple[str, dict[str, Any]]]:
+def scenario_chain(recipe: str) -> list[tuple[str, dict[str, Any]]]:
     """The scenario `recipe` and those that it extends, each with its name, the most general one first.
 
     A recipe is a name of the package or the path of a YAML file; what a file extends may be either, a path

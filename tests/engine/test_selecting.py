@@ -12,7 +12,7 @@ from dytox.data.exemplars import Exemplars
 from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.lesson import Lesson
-from dytox.engine.memory import select_memory
+from dytox.engine.selecting import select_memory
 from dytox.errors import UserError
 from dytox.memory import selected
 from dytox.methods.dytox import DyToxMethod
