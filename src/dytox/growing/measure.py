@@ -23,7 +23,7 @@ TRIAL = 3.0  # seconds of a lesson from which its length is estimated
 
 
 @dataclass(frozen=True)
-class Row:
+class AccuracyChange:
     """Held-out images of some classes: how many, and how many percent are right before and after."""
 
     what: str
@@ -39,7 +39,9 @@ def right(learner: ContinualLearner, samples: Samples) -> Tensor:
     return learner.confidences(samples.images).argmax(dim=1) == samples.labels
 
 
-def rows(labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Collection[int]) -> list[Row]:
+def accuracy_changes(
+    labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Collection[int]
+) -> list[AccuracyChange]:
     """The accuracies of known classes (those `given` have more images now), of new ones, and of all."""
     more = torch.isin(labels, torch.tensor(list(given), dtype=torch.int64))
     groups = {
@@ -49,7 +51,7 @@ def rows(labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Coll
         "all classes": labels >= 0,
     }
     return [
-        Row(
+        AccuracyChange(
             what,
             int(mask.sum()),
             metrics.percent(before[mask]) if (labels[mask] < old).all() else None,

@@ -15,7 +15,7 @@ from dytox.data.samples import Samples
 from dytox.engine.observer import Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.errors import UserError
-from dytox.growing.measure import Row, right, rows
+from dytox.growing.measure import AccuracyChange, accuracy_changes, right
 from dytox.growing.plan import Plan, state_of
 from dytox.learner import ContinualLearner
 from dytox.learner.keeping import Keeper
@@ -24,7 +24,7 @@ from dytox.runs.checkpoints import Checkpoints
 from dytox.upgrade import NewerFormat
 
 
-def learn(plan: Plan, observer: Observer | None = None) -> list[Row]:
+def teach(plan: Plan, observer: Observer | None = None) -> list[AccuracyChange]:
     """Teaches the model directory the plan's images, from where an earlier attempt was cut off."""
     learner, path, observer = plan.learner, plan.path, observer or Observer()
     measured = Samples.concatenate([learner.held_out, plan.held])
@@ -39,7 +39,7 @@ def learn(plan: Plan, observer: Observer | None = None) -> list[Row]:
         start = _restore(keeper, observer)
         observers = Observers([keeper, observer])
         learner.learn_task(plan.learned, plan.new, held_out=plan.held, observer=observers, start=start)
-        table = rows(measured.labels, before, right(learner, measured), old=old, given=given)
+        table = accuracy_changes(measured.labels, before, right(learner, measured), old=old, given=given)
         learner.history[-1] |= {"held_out": list(map(asdict, table)), "fingerprint": plan.fingerprint}
         learner.save(path)
         discard(path)
