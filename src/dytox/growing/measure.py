@@ -33,7 +33,7 @@ class AccuracyChange:
 
 
 def right(learner: ContinualLearner, samples: Samples) -> Tensor:
-    """Which of the images a learner gets right; none of a class that it does not know."""
+    """For each image whether the learner predicts its class; False for classes it does not know."""
     if not learner.class_names or not len(samples):
         return torch.zeros(len(samples), dtype=torch.bool)
     return learner.confidences(samples.images).argmax(dim=1) == samples.labels
@@ -63,7 +63,7 @@ def accuracy_changes(
 
 
 class _Enough(Exception):
-    """The trial has lasted long enough."""
+    """Ends a trial lesson."""
 
 
 class _Trial(Observer):
@@ -98,7 +98,7 @@ class _Trial(Observer):
 
 
 def seconds(plan: Plan) -> float:
-    """About how long the plan's lesson takes on this machine; tried out on a copy."""
+    """Estimate how long the lesson takes on this machine, from its first steps on a copy."""
     trial, learner = _Trial(), copy.deepcopy(plan.learner)
     began = time.perf_counter()
     try:

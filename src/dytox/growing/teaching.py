@@ -1,7 +1,7 @@
-"""Learning a plan, all or nothing: the model directory changes by one rename, at the end.
+"""Teach a model directory, or make it forget: it changes by one rename at the end, or not at all.
 
 Until then the lesson's checkpoints are in `.learning/` inside the model directory, so that the same command
-goes on where it was cut off. They are dropped if the model, the images or the config are others by then.
+continues where it was cut off. They are dropped if the model, the images or the config have changed by then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dytox.upgrade import NewerFormat
 
 
 def teach(plan: Plan, observer: Observer | None = None) -> list[AccuracyChange]:
-    """Teaches the model directory the plan's images, from where an earlier attempt was cut off."""
+    """Teach the model directory the plan's images, continuing an attempt that was cut off."""
     learner, path, observer = plan.learner, plan.path, observer or Observer()
     measured = Samples.concatenate([learner.held_out, plan.held])
     old, given = len(learner.class_names), [learner.class_names.index(name) for name in plan.known]
@@ -68,7 +68,7 @@ def discard(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Within it no other process changes the model."""
+    """Lock the model directory against changes by other processes."""
     files.make_folder(path)
     files.refuse_links(path, [".learning"])
     with locks.exclusive(path, f"The model {path}"):
