@@ -15,7 +15,7 @@ from dytox import ContinualLearner
 from dytox.engine.observer import Observer
 from dytox.experiments.train import resume
 from dytox.experiments.watchers import Watcher
-from dytox.growing import lesson, plan
+from dytox.growing import plan, teaching
 from dytox.runs.run_directory import RunDirectory
 
 GOLDEN = Path(__file__).parent / "fixtures" / "golden"
@@ -77,7 +77,7 @@ def test_a_run_is_resumed_to_the_same_result(path: Path, tmp_path: Path) -> None
 def test_a_lesson_goes_on_to_the_same_result(path: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(path / "model", tmp_path / "model"))
     seen = Updates()
-    lesson.learn(plan.make(model, path / "spring"), seen)
+    teaching.teach(plan.make(model, path / "spring"), seen)
     recorded = expected(path / "model")
     found = torch.from_numpy(ContinualLearner.load(model).predict_proba(recorded["images"]))
     torch.testing.assert_close(found, recorded["confidences"], atol=1e-3, rtol=0)

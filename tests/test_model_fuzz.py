@@ -24,7 +24,7 @@ from dytox.cli.models import _show
 from dytox.config import Config
 from dytox.data.samples import Samples
 from dytox.errors import UserError
-from dytox.growing.description import describe
+from dytox.growing.description import describe_model
 from dytox.runs import sealed, tensor_file
 
 KIND = "dytox model"
@@ -101,7 +101,7 @@ def try_out(model: Path) -> None:
         images = torch.zeros(2, 3, learner.size, learner.size, dtype=torch.uint8)
         assert len(learner.predict(images)) == 2
         assert learner.predict_proba(images).shape == (2, len(learner.classes_))
-        _show(Console(file=io.StringIO()), describe(model))
+        _show(Console(file=io.StringIO()), describe_model(model))
         if len(learner.held_out):
             learner.assess(learner.held_out)
             learner.threshold(0.05)

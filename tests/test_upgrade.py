@@ -17,7 +17,7 @@ from dytox.checking import flat
 from dytox.errors import UserError
 from dytox.experiments.train import resume
 from dytox.experiments.watchers import Watcher
-from dytox.growing import lesson, plan
+from dytox.growing import plan, teaching
 from dytox.learner import keeping
 from dytox.runs import model_directory, run_directory, sealed
 from dytox.runs.run_directory import RunDirectory, to_yaml
@@ -170,7 +170,7 @@ def newer_lesson(path: Path) -> None:
     [
         (newer_model, ContinualLearner.load),
         (newer_run, resume),
-        (newer_lesson, lambda path: lesson.learn(plan.make(path, GOLDEN / "lesson" / "spring"), Told())),
+        (newer_lesson, lambda path: teaching.teach(plan.make(path, GOLDEN / "lesson" / "spring"), Told())),
     ],
     ids=["model", "run", "lesson"],
 )
@@ -218,7 +218,7 @@ def test_an_update_of_the_package_goes_on_with_a_lesson_and_says_so(
             epochs.append(lesson.position.epoch)
 
     told = Watching()
-    lesson.learn(plan.make(model, GOLDEN / "lesson" / "spring"), told)
+    teaching.teach(plan.make(model, GOLDEN / "lesson" / "spring"), told)
     assert told.sentences == ["The lesson began with dytox 0.1.0 and goes on with 9.9."]
     assert epochs == [1, 0], "what was learned before the cut was learned again"
 
@@ -226,7 +226,7 @@ def test_an_update_of_the_package_goes_on_with_a_lesson_and_says_so(
 def test_a_lesson_that_does_not_fit_starts_anew_and_says_why(tmp_path: Path) -> None:
     model = Path(shutil.copytree(GOLDEN / "lesson" / "model", tmp_path / "model"))
     told = Told()
-    lesson.learn(plan.make(model, GOLDEN / "lesson" / "spring", overrides=["training.lr=0.0123"]), told)
+    teaching.teach(plan.make(model, GOLDEN / "lesson" / "spring", overrides=["training.lr=0.0123"]), told)
     (sentence,) = told.sentences
     assert sentence.startswith("The lesson that was cut off starts from its beginning: The lesson began with")
     assert "training.lr is 0.0123 and was" in sentence

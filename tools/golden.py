@@ -26,7 +26,7 @@ from dytox import ContinualLearner, recipes
 from dytox.engine.observer import Interrupted, Observer
 from dytox.experiments.train import resume, train
 from dytox.experiments.watchers import Watcher
-from dytox.growing import lesson, plan
+from dytox.growing import plan, teaching
 from dytox.models.pretrained import VisionTransformer
 
 SIZE, EACH = 8, 10
@@ -177,16 +177,16 @@ def write_lesson(root: Path) -> None:
             "runtime.device=cpu",
         ),
     ]
-    lesson.learn(plan.make(root / "model", root / "photos", overrides=overrides), Observer())
+    teaching.teach(plan.make(root / "model", root / "photos", overrides=overrides), Observer())
     try:
-        lesson.learn(plan.make(root / "model", root / "spring"), Cut(4))
+        teaching.teach(plan.make(root / "model", root / "spring"), Cut(4))
     except Interrupted:
         pass
     else:
         raise SystemExit("the lesson was not cut off")
     whole = root / "whole"
     shutil.copytree(root / "model", whole)
-    lesson.learn(plan.make(whole, root / "spring"), Observer())
+    teaching.teach(plan.make(whole, root / "spring"), Observer())
     expected(ContinualLearner.load(whole), root / "model")
     shutil.rmtree(whole)
     (root / "model" / ".learning" / "lock").unlink(missing_ok=True)

@@ -247,8 +247,8 @@ def test_a_run_that_crashed_between_phases_goes_on_to_the_same_end(
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
     [
-        (module, "evaluate", 1),
-        (module, "evaluate", 2),
+        (module, "evaluate_task", 1),
+        (module, "evaluate_task", 2),
         (RunDirectory, "save_evaluation", 2),
         (RunDirectory, "write_metrics", 2),
         (ContinualLearner, "save", 1),

@@ -11,8 +11,8 @@ from PIL import Image
 
 from dytox.data.samples import Samples
 from dytox.engine.observer import Observer
-from dytox.growing import lesson
-from dytox.growing.measure import Row
+from dytox.growing import teaching
+from dytox.growing.measure import AccuracyChange
 from dytox.growing.plan import Plan, make
 
 NAMES = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu"]
@@ -69,10 +69,10 @@ def planned() -> Callable[..., Plan]:
 
 
 @pytest.fixture
-def grow(model: Path, planned: Callable[..., Plan]) -> Callable[..., list[Row]]:
+def grow(model: Path, planned: Callable[..., Plan]) -> Callable[..., list[AccuracyChange]]:
     """Learns a folder, as `dytox learn` does."""
 
-    def grow(folder: Path, observer: Observer | None = None, **options: Any) -> list[Row]:
-        return lesson.learn(planned(model, folder, **options), observer or Observer())
+    def grow(folder: Path, observer: Observer | None = None, **options: Any) -> list[AccuracyChange]:
+        return teaching.teach(planned(model, folder, **options), observer or Observer())
 
     return grow

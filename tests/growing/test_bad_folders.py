@@ -19,7 +19,7 @@ from PIL import Image
 from dytox.data import images
 from dytox.engine.observer import Observer
 from dytox.errors import UserError
-from dytox.growing import lesson
+from dytox.growing import teaching
 from dytox.growing.plan import Plan
 from dytox.growing.source import find, read
 from dytox.learner import ContinualLearner
@@ -69,7 +69,7 @@ def test_one_image(photos: Photos, model: Path, planned: Planned) -> None:
     assert "one class ('ant')" in refusal(planned, model, photos("one", 0, 1, each=1))
     plan = planned(model, photos("two", 0, 2, each=1))  # one image a class: none is held out
     assert (len(plan.learned), len(plan.held)) == (2, 0)
-    assert lesson.learn(plan, Observer()) == []
+    assert teaching.teach(plan, Observer()) == []
     assert len(ContinualLearner.load(model).memory) == 2
 
 
@@ -81,7 +81,7 @@ def test_names_of_all_kinds(photos: Photos, model: Path, planned: Planned, tmp_p
     for number, name in enumerate(NAMES):
         for place in range(3):
             picture(folder / name / f"{place}.png", size=(8 + number, 8))
-    lesson.learn(planned(model, folder), Observer())
+    teaching.teach(planned(model, folder), Observer())
     assert set(ContinualLearner.load(model).classes_) == {*NAMES, "ant", "bee"}
 
 
@@ -103,7 +103,7 @@ def test_two_classes_that_differ_only_in_case(photos: Photos, model: Path, plann
     folder = photos("one", 0, 2, each=5)
     picture(folder / "Ant" / "0.png")
     assert "The classes 'Ant' and 'ant' differ only in case" in refusal(planned, model, folder)
-    lesson.learn(planned(model, photos("good", 0, 2, each=5)), Observer())
+    teaching.teach(planned(model, photos("good", 0, 2, each=5)), Observer())
     later = photos("later", 2, 3, each=5)
     picture(later / "BEE" / "0.png")
     with pytest.raises(UserError, match="The classes 'bee' and 'BEE' differ only in case"):
@@ -156,7 +156,7 @@ def test_images_of_all_kinds_are_learned_and_broken_ones_named(
     assert len(plan.skipped) == bad
     for name in ("text.jpg", "empty.png", "truncated.jpg", "bomb.png", "folder.png"):
         assert any(name in sentence for sentence in plan.skipped)
-    lesson.learn(plan, Observer())
+    teaching.teach(plan, Observer())
     assert ContinualLearner.load(model).classes_ == ["ant", "bee"]
 
 
@@ -205,9 +205,9 @@ def test_files_that_may_not_be_read(photos: Photos, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_class_may_grow_by_a_single_image(photos: Photos, model: Path, planned: Planned) -> None:
-    lesson.learn(planned(model, photos("one", 0, 3)), Observer())
-    lesson.learn(planned(model, photos("two", 3, 4, each=1)), Observer())
-    lesson.learn(planned(model, photos("more", 0, 1, each=1, skip=20)), Observer())
+    teaching.teach(planned(model, photos("one", 0, 3)), Observer())
+    teaching.teach(planned(model, photos("two", 3, 4, each=1)), Observer())
+    teaching.teach(planned(model, photos("more", 0, 1, each=1, skip=20)), Observer())
     learner = ContinualLearner.load(model)
     assert learner.classes_ == ["ant", "bee", "cat", "dog"]
     assert torch.bincount(learner.memory.samples.labels).tolist() == [10, 10, 10, 1]

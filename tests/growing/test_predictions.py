@@ -14,8 +14,8 @@ from PIL import Image
 from dytox.config import Config
 from dytox.data.samples import Samples
 from dytox.errors import UserError
-from dytox.growing.description import describe
-from dytox.growing.measure import Row
+from dytox.growing.description import describe_model
+from dytox.growing.measure import AccuracyChange
 from dytox.growing.predictions import evaluate, predict
 from dytox.learner import ContinualLearner
 
@@ -23,7 +23,7 @@ Photos = Callable[..., Path]
 
 
 @pytest.fixture
-def learner(photos: Photos, grow: Callable[..., list[Row]], model: Path) -> ContinualLearner:
+def learner(photos: Photos, grow: Callable[..., list[AccuracyChange]], model: Path) -> ContinualLearner:
     grow(photos("one", 0, 3))
     grow(photos("two", 3, 5))
     return ContinualLearner.load(model)
@@ -114,7 +114,7 @@ def test_evaluate_passes_over_classes_it_does_not_know(learner: ContinualLearner
 
 
 def test_a_description_of_a_model(learner: ContinualLearner, model: Path, photos: Photos) -> None:
-    found = describe(model)
+    found = describe_model(model)
     assert (found.method, found.recipe, found.image_size, found.classes) == ("dytox", "own-images", 8, 5)
     assert [task.classes for task in found.tasks] == [["ant", "bee", "cat"], ["dog", "elk"]]
     assert [task.weight_bytes for task in found.tasks] == [
@@ -139,7 +139,7 @@ def test_an_extractor_counts_as_its_task_s_own(
     extractors = learner.method.model.extractors
     sizes = [sum(value.nbytes for value in each.state_dict().values()) for each in extractors]
     rows = 4 * 2 * (2 * 64)  # of its classes, over the features of both extractors
-    assert [task.weight_bytes for task in describe(tmp_path / "model").tasks] == [
+    assert [task.weight_bytes for task in describe_model(tmp_path / "model").tasks] == [
         size + rows for size in sizes
     ]
 

@@ -11,7 +11,7 @@ import pytest
 from dytox import ContinualLearner
 from dytox.errors import UserError
 from dytox.experiments.train import resume
-from dytox.growing import lesson, plan
+from dytox.growing import plan, teaching
 from dytox.report import record, run_page
 from dytox.runs import files
 from dytox.runs.checkpoints import Checkpoints
@@ -58,8 +58,8 @@ def test_a_model_with_a_link_is_refused(member: str, command: str, tmp_path: Pat
     before = there()
     saved = (model / "config.json").read_bytes()
     change = {
-        "forget": lambda: lesson.forget(model, ["ant"]),
-        "learn": lambda: lesson.learn(plan.make(model, GOLDEN / "lesson" / "spring")),
+        "forget": lambda: teaching.forget(model, ["ant"]),
+        "learn": lambda: teaching.teach(plan.make(model, GOLDEN / "lesson" / "spring")),
     }
     with pytest.raises(UserError, match=f"model/{member} is a symbolic link"):
         change[command]()
@@ -87,7 +87,7 @@ def test_files_of_checkpoints_evaluations_plots_and_the_log(tmp_path: Path) -> N
     writes = {
         "checkpoints": lambda: run.checkpoints.save(checkpoint.position, checkpoint.tensors, {}),
         "evaluation": lambda: run.save_evaluation(0, checkpoint.tensors),
-        "plots": lambda: run_page.save_plots(record.read(run.path), run.path / "plots"),
+        "plots": lambda: run_page.save_plots(record.read_record(run.path), run.path / "plots"),
         "log.jsonl": lambda: run.log({"task": 0, "phase_index": 0, "epoch": 0}),
     }
     for member, write in writes.items():

@@ -87,7 +87,7 @@ FORGETTING = """
 import sys
 from pathlib import Path
 from dytox.errors import UserError
-from dytox.growing.lesson import forget
+from dytox.growing.teaching import forget
 for name in sys.argv[2:]:
     while True:
         try:

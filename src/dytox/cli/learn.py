@@ -13,7 +13,7 @@ from dytox.cli.output import console, duration, finish, listed, say, table
 from dytox.text import plural
 
 if TYPE_CHECKING:
-    from dytox.growing.measure import Row
+    from dytox.growing.measure import AccuracyChange
     from dytox.growing.plan import Plan
 
 
@@ -131,12 +131,12 @@ def _estimate(to: Console, plan: Plan) -> None:
 def _learn(to: Console, plan: Plan) -> None:
     from dytox.cli.progress import Progress
     from dytox.engine.observer import Interrupted
-    from dytox.growing import lesson
+    from dytox.growing import teaching
     from dytox.growing.plan import state_of
 
     with Progress(to) as progress:
         try:
-            rows = lesson.learn(plan, progress)
+            rows = teaching.teach(plan, progress)
         except (Interrupted, KeyboardInterrupt):  # maybe after the new state has replaced the old one
             if state_of(plan.path) == plan.state:
                 progress.goes_on = f"{plan.path} is as it was, and the same command continues"
@@ -171,7 +171,7 @@ def _announce(to: Console, plan: Plan) -> None:
         say(to, f"{plural(plan.kept, 'image')} that the model has seen already, left out.")
 
 
-def _results(to: Console, rows: list[Row]) -> None:
+def _results(to: Console, rows: list[AccuracyChange]) -> None:
     if not rows:
         say(to, "No image was held out, so nothing was measured.")
         return

@@ -22,9 +22,9 @@ def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMetho
 
     Example: dytox info flowers/
     """
-    from dytox.growing.description import describe
+    from dytox.growing.description import describe_model
 
-    found = describe(model, method)
+    found = describe_model(model, method)
     if as_json:
         typer.echo(to_json(asdict(found), indent=2))
     else:
@@ -79,7 +79,7 @@ def forget(
 
     Example: dytox forget flowers/ tulip
     """
-    from dytox.growing.lesson import forget as remove
+    from dytox.growing.teaching import forget as remove
 
     learner, gone = remove(model, classes, method=method)
     left = plural(len(learner.classes_), "class")

@@ -26,7 +26,7 @@ class Evaluation:
     tensors: dict[str, Tensor]
 
 
-def evaluate(learner: ContinualLearner, test: Samples, tasks: list[Task], seconds: float) -> Evaluation:
+def evaluate_task(learner: ContinualLearner, test: Samples, tasks: list[Task], seconds: float) -> Evaluation:
     """The learner on test images of all classes seen."""
     scores, labels = learner.scores(test.images), test.labels
     refuse_no_numbers(scores, tasks[-1].index)

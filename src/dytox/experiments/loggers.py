@@ -1,4 +1,4 @@
-"""TensorBoard and Weights & Biases: they get what the log and the metrics get, and nothing reads them."""
+"""TensorBoard and Weights & Biases get the lines of the log and the metrics; dytox reads nothing back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Logger(Protocol):
         """Numbers of this epoch."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Called when the run ends or is cut off."""
 
 
 class TensorBoard:
@@ -42,7 +42,7 @@ class TensorBoard:
             self.writer.add_scalar(name, value, epoch)
 
     def close(self) -> None:
-        """Flushes what is left."""
+        """Write what is left."""
         self.writer.close()
 
 
@@ -79,7 +79,7 @@ LOGGERS: dict[str, tuple[Callable[[RunDirectory, Config, int], Logger], str]] = 
 
 
 def check(config: Config) -> None:
-    """Refuses a logger whose package is not there, before anything is computed."""
+    """Raise if the package of a logger is not installed, before anything is computed."""
     for name in config.runtime.loggers:
         if find_spec(name) is None:
             raise UserError(f"runtime.loggers names {name}, which is not installed: {LOGGERS[name][1]}.")

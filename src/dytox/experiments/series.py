@@ -1,4 +1,4 @@
-"""Runs one after the other in one folder: each is done already, goes on, or begins."""
+"""A series of runs in one folder: finished runs are skipped, interrupted ones continue, the others begin."""
 
 from __future__ import annotations
 

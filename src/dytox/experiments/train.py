@@ -21,7 +21,7 @@ from dytox.engine.lesson import Lesson, refuse_unknown_phases
 from dytox.engine.observer import Diverged, Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.experiments import loggers
-from dytox.experiments.evaluation import evaluate
+from dytox.experiments.evaluation import evaluate_task
 from dytox.experiments.watchers import PageWriter, Watcher, Watchers
 from dytox.importing import confirm
 from dytox.learner import ContinualLearner
@@ -162,7 +162,7 @@ class Benchmark(Observer):
     def measure(self, task: Task) -> None:
         """The figures after a task, and the model as it is now."""
         seen = list(self.tasks.tasks[: task.index + 1])
-        found = evaluate(self.learner, self.tasks.test_seen(task), seen, self.elapsed())
+        found = evaluate_task(self.learner, self.tasks.test_seen(task), seen, self.elapsed())
         self.steps.append(found.step)
         self.matrix.append(found.row)
         self.seconds = 0.0

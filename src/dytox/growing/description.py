@@ -39,7 +39,7 @@ class Description:
     history: list[dict[str, Any]]
 
 
-def describe(path: Path, method: str | None = None) -> Description:
+def describe_model(path: Path, method: str | None = None) -> Description:
     """The model in this directory; a custom method must be named."""
     learner = ContinualLearner.load(path, method=method)
     return Description(

@@ -23,7 +23,7 @@ TRIAL = 3.0  # seconds of a lesson from which its length is estimated
 
 
 @dataclass(frozen=True)
-class Row:
+class AccuracyChange:
     """Held-out images of some classes: how many, and how many percent are right before and after."""
 
     what: str
@@ -33,13 +33,15 @@ class Row:
 
 
 def right(learner: ContinualLearner, samples: Samples) -> Tensor:
-    """Which of the images a learner gets right; none of a class that it does not know."""
+    """For each image whether the learner predicts its class; False for classes it does not know."""
     if not learner.class_names or not len(samples):
         return torch.zeros(len(samples), dtype=torch.bool)
     return learner.confidences(samples.images).argmax(dim=1) == samples.labels
 
 
-def rows(labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Collection[int]) -> list[Row]:
+def accuracy_changes(
+    labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Collection[int]
+) -> list[AccuracyChange]:
     """The accuracies of known classes (those `given` have more images now), of new ones, and of all."""
     more = torch.isin(labels, torch.tensor(list(given), dtype=torch.int64))
     groups = {
@@ -49,7 +51,7 @@ def rows(labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Coll
         "all classes": labels >= 0,
     }
     return [
-        Row(
+        AccuracyChange(
             what,
             int(mask.sum()),
             metrics.percent(before[mask]) if (labels[mask] < old).all() else None,
@@ -61,7 +63,7 @@ def rows(labels: Tensor, before: Tensor, after: Tensor, *, old: int, given: Coll
 
 
 class _Enough(Exception):
-    """The trial has lasted long enough."""
+    """Ends a trial lesson."""
 
 
 class _Trial(Observer):
@@ -96,7 +98,7 @@ class _Trial(Observer):
 
 
 def seconds(plan: Plan) -> float:
-    """About how long the plan's lesson takes on this machine; tried out on a copy."""
+    """Estimate how long the lesson takes on this machine, from its first steps on a copy."""
     trial, learner = _Trial(), copy.deepcopy(plan.learner)
     began = time.perf_counter()
     try:

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run needs to go on as if it had not been cut off.
+"""Checkpoints: what a run needs to continue as if it had not been cut off.
 
 One is a JSON file (position, state) and a safetensors file that the JSON names; it exists once its JSON is
 renamed into place.
@@ -42,7 +42,7 @@ class Checkpoints:
         self.keep = keep
 
     def save(self, position: Position, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """A new newest one: those at later positions are no longer true, and those too old go."""
+        """Save a checkpoint; those at later positions and all but the last `keep` are removed."""
         files.make_folder(self.folder, member=True)
         source = self._source(position)
         try:
@@ -56,7 +56,7 @@ class Checkpoints:
             self._clean()
 
     def newest(self) -> Checkpoint | None:
-        """The newest one that is whole; None where there is none at all."""
+        """Load the newest checkpoint that is intact; None if there is none at all."""
         skipped: list[str] = []
         for position in reversed(self._positions()):
             try:
@@ -73,11 +73,11 @@ class Checkpoints:
         return None
 
     def remove(self, position: Position) -> None:
-        """Away with the one at this position, if it is there."""
+        """Remove the checkpoint at this position, if there is one."""
         self._remove_all_but([each for each in self._positions() if each != position])
 
     def clear(self) -> None:
-        """Away with all of them."""
+        """Remove all checkpoints."""
         self._remove_all_but([])
         self._clean()
 
@@ -86,7 +86,7 @@ class Checkpoints:
         return self.folder / f"checkpoint-{task:03}-{phase:03}-{epoch:05}-{step:07}.json"
 
     def _positions(self) -> list[Position]:
-        """Where there are checkpoints, whole or not, from the oldest to the newest."""
+        """The positions of all checkpoints, intact or damaged, from the oldest to the newest."""
         matches = [_NAME.fullmatch(path.name) for path in self.folder.glob("*.json")]
         return sorted(Position(*map(int, match.groups())) for match in matches if match)
 
@@ -105,7 +105,7 @@ class Checkpoints:
                 files.remove(self._source(position), member=True)
 
     def _clean(self) -> None:
-        """Away with temporary files and with tensors that no checkpoint names; of a damaged one all stay."""
+        """Remove temporary files and tensors that no checkpoint names; those of a damaged one stay."""
         named: set[Path] = set()
         for position in self._positions():
             source = self._source(position)

@@ -39,7 +39,7 @@ def save(
     memory: Mapping[str, Tensor] | None,
     history: list[Any],
 ) -> None:
-    """The new state in place of the old one, which stays valid until all of the new one is on the disk."""
+    """Save a new state; the old one stays valid until all of the new one is on the disk."""
     folder = Path(path)
     config = folder / "config.json"
     assert "files" not in description, "`files` is not the description's"
@@ -58,7 +58,7 @@ def save(
 
 
 def load(path: str | Path) -> SavedModel:
-    """The valid state; where a writer took its files away meanwhile, the one that replaced it.
+    """Load the valid state; if a writer removes its files meanwhile, the state that replaced it.
 
     Without its memory a model can still predict: where that file is missing, there is none.
     """
@@ -104,7 +104,7 @@ def _read_state(source: Path, config: dict[str, Any], found: int, *, memory: boo
 
 
 def _refuse_foreign(config: Path) -> None:
-    """A `config.json` of some other program is not overwritten."""
+    """Raise if `config.json` belongs to another program."""
     if config.exists():
         content = files.read_json(config)
         if not isinstance(content, dict) or content.get("kind") != _KIND:
@@ -112,7 +112,7 @@ def _refuse_foreign(config: Path) -> None:
 
 
 def _clean(config: Path, before: set[str]) -> None:
-    """Away with what the valid state does not name or, where none can be read, with what is new."""
+    """Remove files that the valid state does not name or, if none can be read, the new files."""
     try:
         keep = {each["name"] for each in sealed.read(config, _KIND)[0]["files"].values()}
     except UserError:

@@ -40,7 +40,7 @@ class RunDirectory:
         self._metrics = self.path / "metrics.json"
 
     def create(self, config: Config, resume: bool = False) -> None:
-        """A new run with its config and environment; with `resume` the run that is there goes on."""
+        """Write config and environment of a new run; with `resume`, note that the run there continues."""
         if resume:
             self._go_on(config)
             return
@@ -85,19 +85,19 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Within it no other process works on this run."""
+        """Lock the run directory; refused if another process works on it or if a member is a link."""
         files.make_folder(self.path)
         files.refuse_links(self.path, MEMBERS)
         with locks.exclusive(self.path, f"The run {self.path}"):
             yield
 
     def log(self, line: Mapping[str, Any]) -> None:
-        """One line more, on the disk when this returns; `task`, `phase_index` and `epoch` count from 0."""
+        """Append a line, on the disk when this returns; `task`, `phase_index` and `epoch` count from 0."""
         assert all(type(line.get(key)) is int for key in _PLACE), f"{_PLACE} must be numbers: {dict(line)}"
         files.append(self._log, files.to_json(files.finite(line)) + b"\n")
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """The log; a last line that was cut off is not there."""
+        """Read the log; a last line that was cut off is left out."""
         if not self._log.exists():
             return []
         texts = files.read(self._log).split(b"\n")
@@ -113,7 +113,7 @@ class RunDirectory:
         return lines
 
     def cut_log(self, position: Position) -> None:
-        """Without the lines of the epoch at `position` and of all later ones: these will be written again."""
+        """Remove the lines from the epoch at `position` on: they will be written again."""
         place = (position.task, position.phase, position.epoch)
         kept = [line for line in self.log_lines() if tuple(line[key] for key in _PLACE) < place]
         files.write(self._log, [files.to_json(line) + b"\n" for line in kept])
@@ -131,7 +131,7 @@ class RunDirectory:
         return files.read_mapping(self._metrics)
 
     def save_evaluation(self, task: int, tensors: Mapping[str, Tensor]) -> None:
-        """What a report needs of the evaluation after a task."""
+        """Save the tensors that a report needs of the evaluation after a task."""
         path = self._evaluation(task)
         files.make_folder(path.parent, member=True)
         files.write_tensors(path, tensors, member=True)
@@ -145,7 +145,7 @@ class RunDirectory:
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:
-    """A line of the log, or None for what is none."""
+    """A line of the log, or None if it cannot be read."""
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ from dytox.data.images import decode
 from dytox.engine.observer import Interrupted, Observer
 from dytox.engine.schedule import learning_rate
 from dytox.errors import UserError
-from dytox.growing import lesson, measure
+from dytox.growing import measure, teaching
 from dytox.growing.plan import PASSES, Plan, choose, make
 from dytox.growing.predictions import evaluate, predict
 from dytox.growing.source import find
@@ -27,7 +27,7 @@ NAMES = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu"]
 
 Photos = Callable[..., Path]
 Planned = Callable[..., Plan]
-Grow = Callable[..., list[measure.Row]]
+Grow = Callable[..., list[measure.AccuracyChange]]
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -112,7 +112,7 @@ def test_images_of_known_classes_join_the_rehearsal(
     folder = photos("two", 2, 4, skip=20)  # more of cat, and dog
     plan = planned(model, folder, held_out=0)
     assert (plan.new, plan.known) == (["dog"], ["cat"])
-    lesson.learn(plan, Observer())
+    teaching.teach(plan, Observer())
     learner = ContinualLearner.load(model)
     assert learner.classes_ == ["ant", "bee", "cat", "dog"]
     assert learner.increments == [3, 1]
@@ -162,7 +162,7 @@ def test_images_that_it_keeps_are_left_out(
     held = {image.numpy().tobytes() for image in learner.held_out.images}
     assert not held & {image.numpy().tobytes() for image in plan.learned.images}
     assert plan.new == ["dog"]
-    lesson.learn(plan, Observer())
+    teaching.teach(plan, Observer())
     grow(photos("few", 0, 2, each=2, skip=20))
     few = planned(model, photos("few", 0, 2, each=2, skip=20))
     assert few.is_done
@@ -175,7 +175,7 @@ def test_a_model_that_somebody_else_changed_is_not_overwritten(
     plan = planned(model, photos("two", 3, 4))
     grow(photos("three", 4, 5))
     with pytest.raises(UserError, match="was changed by somebody else meanwhile"):
-        lesson.learn(plan, Observer())
+        teaching.teach(plan, Observer())
     assert ContinualLearner.load(model).classes_ == ["ant", "bee", "cat", "elk"]
 
 
@@ -227,7 +227,7 @@ def test_interrupted_it_is_as_it_was_and_the_same_command_goes_on(
         grow(photos("one", 0, 3))
         shutil.copytree(model, known)
         shutil.copytree(model, straight)
-        lesson.learn(planned(straight, folder), Observer())
+        teaching.teach(planned(straight, folder), Observer())
     shutil.copytree(known, model, dirs_exist_ok=True)
     before = bytes_of(model)
     with pytest.raises((Interrupted, KeyboardInterrupt)):
@@ -266,7 +266,7 @@ def test_an_interrupted_refresh_goes_on(
     grow(photos("one", 0, 3))
     folder = photos("more", 0, 2, skip=20)
     shutil.copytree(model, tmp_path / "straight")
-    lesson.learn(planned(tmp_path / "straight", folder), Observer())
+    teaching.teach(planned(tmp_path / "straight", folder), Observer())
     with pytest.raises(Interrupted):
         grow(folder, Stopping(steps=2))
     grow(folder)
@@ -282,7 +282,7 @@ def test_other_images_do_not_go_on_with_it(
         grow(photos("two", 3, 5), Stopping(steps=4))
     other = photos("other", 4, 6)
     grow(other)
-    lesson.learn(planned(tmp_path / "straight", other), Observer())
+    teaching.teach(planned(tmp_path / "straight", other), Observer())
     assert tensors(model) == tensors(tmp_path / "straight")
 
 
@@ -402,7 +402,7 @@ def test_another_precision_holds_from_the_next_lesson_on_cut_off_or_not(
     shutil.copytree(model, tmp_path / "straight")
     plan = planned(tmp_path / "straight", folder, **double)
     assert plan.learner.method.dtype == torch.float64
-    lesson.learn(plan, Observer())
+    teaching.teach(plan, Observer())
     with pytest.raises(Interrupted):
         grow(folder, Stopping(steps=2), **double)
     grow(folder, **double)

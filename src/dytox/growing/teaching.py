@@ -1,7 +1,7 @@
-"""Learning a plan, all or nothing: the model directory changes by one rename, at the end.
+"""Teach a model directory, or make it forget: it changes by one rename at the end, or not at all.
 
 Until then the lesson's checkpoints are in `.learning/` inside the model directory, so that the same command
-goes on where it was cut off. They are dropped if the model, the images or the config are others by then.
+continues where it was cut off. They are dropped if the model, the images or the config have changed by then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dytox.data.samples import Samples
 from dytox.engine.observer import Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.errors import UserError
-from dytox.growing.measure import Row, right, rows
+from dytox.growing.measure import AccuracyChange, accuracy_changes, right
 from dytox.growing.plan import Plan, state_of
 from dytox.learner import ContinualLearner
 from dytox.learner.keeping import Keeper
@@ -24,8 +24,8 @@ from dytox.runs.checkpoints import Checkpoints
 from dytox.upgrade import NewerFormat
 
 
-def learn(plan: Plan, observer: Observer | None = None) -> list[Row]:
-    """Teaches the model directory the plan's images, from where an earlier attempt was cut off."""
+def teach(plan: Plan, observer: Observer | None = None) -> list[AccuracyChange]:
+    """Teach the model directory the plan's images, continuing an attempt that was cut off."""
     learner, path, observer = plan.learner, plan.path, observer or Observer()
     measured = Samples.concatenate([learner.held_out, plan.held])
     old, given = len(learner.class_names), [learner.class_names.index(name) for name in plan.known]
@@ -39,7 +39,7 @@ def learn(plan: Plan, observer: Observer | None = None) -> list[Row]:
         start = _restore(keeper, observer)
         observers = Observers([keeper, observer])
         learner.learn_task(plan.learned, plan.new, held_out=plan.held, observer=observers, start=start)
-        table = rows(measured.labels, before, right(learner, measured), old=old, given=given)
+        table = accuracy_changes(measured.labels, before, right(learner, measured), old=old, given=given)
         learner.history[-1] |= {"held_out": list(map(asdict, table)), "fingerprint": plan.fingerprint}
         learner.save(path)
         discard(path)
@@ -68,7 +68,7 @@ def discard(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Within it no other process changes the model."""
+    """Lock the model directory against changes by other processes."""
     files.make_folder(path)
     files.refuse_links(path, [".learning"])
     with locks.exclusive(path, f"The model {path}"):
