@@ -157,12 +157,13 @@ class ContinualLearner(Classifier):
         task = Task(len(self.increments), len(self.class_names), len(names))
         if not names and not len(known):
             raise UserError("There is nothing to learn: give images of at least one class.")
-        refuse_single_class(task, names)
+        if not self.method.learns_one_class:
+            refuse_single_class(task, names)
         refuse_unknown_phases(self.method)
         remembers = self.method.uses_memory and self.config.memory.size
         if remembers:
             exemplars_per_share(self.config.memory, task.seen)  # refuses a memory that is too small
-        if len(known) and not remembers:
+        if len(known) and not remembers and not self.method.adds_images:
             raise UserError(
                 f"{self.method.name} keeps no memory here that more images of a known class "
                 f"({self.class_names[known.labels[0]]!r}) could join: leave them out."

@@ -8,7 +8,8 @@ The config of a run is built from layers; what comes later overrides what came b
 4. the variant of the method, if one is named, as dytox-plus (`methods/*.yaml`);
 5. the scenario (`scenarios/*.yaml` or a user's file), after those that it `extends`;
 6. what the method always has, whatever the scenario says (`always`; a method without a memory: size 0);
-7. `--set`, in the order given.
+7. `--encoder`, and what a pretrained encoder asks for: size and scaling of its images (`encoders.py`);
+8. `--set`, in the order given.
 
 Bases, methods and variants have general values (`config`), then those for the scenario's `scale`, then, where
 the scenario says `large: true` or `tuned: true`, those under that name. `dytox show RECIPE --origin` prints
@@ -24,7 +25,7 @@ from dytox import upgrade
 from dytox.errors import UserError, unknown
 from dytox.importing import confirm
 from dytox.methods import registry
-from dytox.recipes import reading
+from dytox.recipes import encoders, reading
 from dytox.recipes.reading import VARIANTS, override
 
 if TYPE_CHECKING:  # the schema is slow to import, and a list of names does not need it
@@ -60,15 +61,16 @@ def compose(
     recipe: str,
     *,
     method: str = "dytox",
+    encoder: str | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> Config:
-    """The config of a recipe with a method, then `key=value` overrides, then nested values."""
+    """The config of a recipe with a method and an encoder, then `key=value` overrides, then nested values."""
     from dytox.checking import merge, validate
     from dytox.config import Config
 
     merged: dict[str, Any] = Config().model_dump()
-    for layer in layers(recipe, method=method, overrides=overrides, values=values):
+    for layer in layers(recipe, method=method, encoder=encoder, overrides=overrides, values=values):
         merged = merge(merged, layer.values)
     return validate(Config, merged)
 
@@ -77,6 +79,7 @@ def layers(
     recipe: str,
     *,
     method: str = "dytox",
+    encoder: str | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> list[Layer]:
@@ -92,11 +95,28 @@ def layers(
     _refuse_untuned(chain[-1][0], method, presets, switches)
     found += [Layer(f"recipe {each}", scenario.get("config", {})) for each, scenario in chain]
     found += [Layer(f"{origin} (always)", preset.always) for origin, preset in presets]
+    if encoder is not None:
+        found.append(Layer("--encoder", {"model": {"encoder": encoder}}))
     given = [Layer("--set", override(each)) for each in overrides] + [
         Layer("values", upgrade.keys(values or {}))
     ]
     _refuse_other_code(recipe, name, found, given)
-    return [layer for layer in found + given if layer.values]
+    return [layer for layer in [*found, _of_encoder(found + given), *given] if layer.values]
+
+
+def _of_encoder(found: Iterable[Layer]) -> Layer:
+    """What the encoder that these layers choose asks for; it is frozen unless one of them says otherwise."""
+    from dytox.checking import merge
+    from dytox.config import Config
+
+    said: dict[str, Any] = {"model": {"frozen": True}}
+    for layer in found:
+        said = merge(said, layer.values)
+    merged = merge(Config().model_dump(), said)
+    if not isinstance(merged["model"], Mapping) or not isinstance(merged["data"], Mapping):
+        return Layer("encoder", {})  # the schema refuses it
+    name, frozen = merged["model"]["encoder"], said["model"]["frozen"]
+    return Layer(f"encoder {name}", encoders.values(merged, frozen=frozen))
 
 
 def origins(found: Iterable[Layer]) -> dict[str, str]:
