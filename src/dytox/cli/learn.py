@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from dytox.cli.options import FIRST, MEASURE, NEW, method_names, recipe_names, set_option
+from dytox.cli.options import FIRST, MEASURE, NEW, EncoderOption, method_names, recipe_names, set_option
 from dytox.cli.output import console, duration, finish, listed, say, table
 from dytox.text import plural
 
@@ -46,10 +46,6 @@ MethodOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None, set_option("; once the model has learned, not of model, method, data and loss")
-]
-EncoderOption = Annotated[
-    Path | None,
-    typer.Option("--encoder", help="A pretrained ViT, as safetensors.", metavar="FILE", rich_help_panel=NEW),
 ]
 TrainEncoderOption = Annotated[
     bool,
@@ -145,6 +141,8 @@ def _learn(to: Console, plan: Plan) -> None:
 
 def _announce(to: Console, plan: Plan) -> None:
     config, learner = plan.learner.config, plan.learner
+    if plan.reason:
+        say(to, plan.reason)
     if plan.is_first:
         say(
             to,

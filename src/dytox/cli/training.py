@@ -17,6 +17,7 @@ from dytox.cli.options import (
     WHAT,
     WHERE,
     DatasetOption,
+    EncoderOption,
     MethodOption,
     RecipeArgument,
     SetOption,
@@ -85,6 +86,7 @@ RestartsOption = Annotated[
 def train(
     recipe: RecipeArgument,
     method: MethodOption = "dytox",
+    encoder: EncoderOption = None,
     dataset: DatasetOption = None,
     data: DataOption = None,
     overrides: SetOption = None,
@@ -102,7 +104,7 @@ def train(
 
     place, asked = root(data), changed(overrides, dataset)
     configs = {
-        name: compose(recipe, method=method, overrides=[*asked, *changes], values=place)
+        name: compose(recipe, method=method, encoder=encoder, overrides=[*asked, *changes], values=place)
         for changes, name in _variants(seeds, orders)
     }
     first = next(iter(configs.values()))
@@ -111,7 +113,8 @@ def train(
     if not several and not launch.is_worker() and (folder / "config.yaml").exists():
         raise UserError(f"{folder} already holds a run: `dytox resume` it, or take another --out.")
     if processes > 1:
-        named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
+        named = {"--method": method, "--encoder": encoder, "--out": folder, "--data": data}
+        named |= {"--seeds": seeds, "--orders": orders}
         command = ["train", recipe, *launch.options(named, asked)]
         goes_on = f"the same command with --out {folder} goes on" if several else _resumed(folder, processes)
         launch.launch(command, processes=processes, max_restarts=max_restarts, goes_on=goes_on)

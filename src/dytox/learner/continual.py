@@ -61,16 +61,18 @@ class ContinualLearner(Classifier):
     ) -> ContinualLearner:
         """A new learner by a recipe; `config` overrides its values, as in {"training": {"epochs": 5}}.
 
-        `encoder` is one that knows something already: the safetensors file of a plain ViT, or any module that
-        gives (batch, dim), (batch, tokens, dim) or a feature map. Unless it is `frozen`, it goes on learning.
+        `encoder` is one that knows something already: a name such as "efficientnet-lite0", "hf:REPO" or a
+        folder of Hugging Face, the safetensors file of a plain ViT, or any module that gives (batch, dim),
+        (batch, tokens, dim) or a feature map. Unless it is `frozen`, it goes on learning.
         """
+        if not isinstance(encoder, nn.Module):
+            named = None if encoder is None else str(encoder)
+            fixed = None if frozen else False
+            return cls(recipes.compose(recipe, method=method, encoder=named, frozen=fixed, values=config))
         composed = recipes.compose(recipe, method=method, values=config)
-        if encoder is None:
-            return cls(composed)
-        named = encoder if isinstance(encoder, nn.Module) else Path(encoder)
-        given = config_values(named, frozen=frozen, size=composed.data.image_size)
+        given = config_values(encoder, frozen=frozen, size=composed.data.image_size)
         complete = recipes.compose(recipe, method=method, values=merge(given, config or {}))
-        return cls(complete, encoder=None if isinstance(named, Path) else named)
+        return cls(complete, encoder=encoder)
 
     @property
     def task(self) -> Task:

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
 from torch import Tensor
 
-from dytox.config import Preset, Section
-from dytox.data.samples import Samples
-from dytox.data.scenario import Task
-from dytox.engine.evaluate import features
-from dytox.engine.lesson import Lesson
-from dytox.engine.method import Method
-from dytox.engine.phase import Action, Phase
-from dytox.errors import UserError
-from dytox.models.base import Output
+from dytox.method import (
+    Action,
+    Field,
+    Lesson,
+    Method,
+    Output,
+    Phase,
+    Preset,
+    Samples,
+    Section,
+    Task,
+    UserError,
+    features,
+)
 from dytox.models.computed import ComputedNet, Head
 from dytox.models.computed_heads import Linear
 from dytox.models.encoders import build_encoder

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
-
-from dytox.config import Section
+from dytox.method import Field, Section
 from dytox.methods.exemplar_free import ComputedOptions, ExemplarFree
 from dytox.models.computed import Head
 from dytox.models.computed_heads import Mahalanobis, mahalanobis

@@ -54,7 +54,7 @@ class ComputedNet(ContinualModel):
         """Predict by this classifier from now on."""
         like = next(self.encoder.parameters())
         for name, tensor in head._asdict().items():
-            setattr(self, f"head_{name}", tensor.to(like.device, like.dtype))
+            setattr(self, f"head_{name}", tensor.to(like))
 
     def seen(self, features: Tensor) -> Tensor:
         """The encoder's features (n, dim) as the moments and the head take them."""
@@ -98,11 +98,12 @@ class ComputedNet(ContinualModel):
         self.moments.rebuild(structure["moments"])
         if len(self.moments) != self.classes:
             raise ValueError("the sums of its classes do not fit its tasks")
+        like = next(self.encoder.parameters())
         for name in self.kind._fields:
             shape = structure["head"][name]
             if len(shape) > 3 or not all(type(side) is int and 0 <= side <= 2**20 for side in shape):
                 raise ValueError("its classifier has no sound shape")
-            setattr(self, f"head_{name}", torch.empty(shape))
+            setattr(self, f"head_{name}", like.new_empty(shape))
 
     def count_parameters(self) -> int:
         """The encoder's parameters, and the numbers of the head."""

@@ -14,10 +14,11 @@ from torch import nn
 
 from dytox.config import Config, ModelConfig
 from dytox.errors import UserError, unknown
-from dytox.models import efficientnet
+from dytox.models import efficientnet, hugging_face
 from dytox.models.base import Encoder
 from dytox.models.conv import ConvEncoder, Size
 from dytox.models.efficientnet import EfficientNetLite
+from dytox.models.hugging_face import HuggingFaceEncoder
 from dytox.models.pretrained import OwnEncoder, VisionTransformer, Weights, translate
 from dytox.models.resnet import HybridEncoder, Name, ResNet
 from dytox.models.transformer import TransformerEncoder
@@ -96,7 +97,7 @@ def refuse_encoder(method: str, works_on: str, model: ModelConfig) -> None:
 
 def _size(config: Config, *, patches: bool = True) -> int:
     """The image size, known once the data are, which must be a multiple of the patch size."""
-    size, patch = config.data.image_size, config.model.patch_size
+    size, patch = config.model.input_size or config.data.image_size, config.model.patch_size
     assert size is not None, "the image size is known once the data are"
     if patches and size % patch:
         raise UserError(
@@ -149,6 +150,17 @@ def _efficientnet(name: str, config: Config) -> Encoder:
 
 def _load_efficientnet(name: str, encoder: Encoder) -> None:
     encoder.load_state_dict(efficientnet.pretrained(name).state_dict())
+
+
+def _hugging_face(config: Config) -> Encoder:
+    if config.model.architecture is None:
+        raise UserError("Config key model.architecture: choose a model of Hugging Face with --encoder.")
+    return HuggingFaceEncoder(config.model.architecture)
+
+
+def _load_hugging_face(encoder: Encoder, config: Config, path: Path) -> None:
+    assert isinstance(encoder, HuggingFaceEncoder)
+    hugging_face.load(encoder, str(config.model.weights))
 
 
 def _own(config: Config) -> Encoder:
@@ -229,6 +241,7 @@ ENCODERS: dict[str, Entry] = {
     "resnet32": Entry(partial(_resnet, "resnet32"), convolutional=True, residual=True),
     "vit": Entry(_vit, load=_load_vit),
     "own": Entry(_own),
+    "hf": Entry(_hugging_face, load=_load_hugging_face),
     **{
         name: Entry(
             partial(_efficientnet, name), convolutional=True, load_own=partial(_load_efficientnet, name)

@@ -43,11 +43,16 @@ class Description:
     mean: list[float]
     std: list[float]
 
-    def values(self, name: str, *, frozen: bool) -> dict[str, Any]:
-        """What a config must say for it."""
-        data = {"image_size": self.image_size, "resize": self.resize, "mean": self.mean, "std": self.std}
-        model = {"encoder": "hf", "weights": name, "architecture": self.architecture, "frozen": frozen}
-        return {"data": data, "model": model}
+    def model(self, name: str) -> dict[str, Any]:
+        """What the section `model` of a config must say for the model of this name."""
+        dim = width(self.architecture)
+        heads = max(heads for heads in (1, 2, 3, 4, 6, 8, 12) if dim % heads == 0)  # where tokens attend
+        sizes = {"dim": dim, "heads": heads}
+        return {"encoder": "hf", "weights": name, "architecture": self.architecture, **sizes}
+
+    def data(self) -> dict[str, Any]:
+        """What the section `data` must say, besides the side of the images."""
+        return {"resize": self.resize, "mean": self.mean, "std": self.std}
 
 
 class HuggingFaceEncoder(Encoder):
@@ -60,7 +65,7 @@ class HuggingFaceEncoder(Encoder):
         make_config, make_model = _classes(kind)
         config = make_config(**settings)
         self.kind = kind
-        self.dim = int(config.hidden_sizes[-1] if hasattr(config, "hidden_sizes") else config.hidden_size)
+        self.dim = width(config.to_dict())
         self.module = make_model(config, **({"add_pooling_layer": False} if kind == "vit" else {}))
         self.resizes = "interpolate_pos_encoding" in inspect.signature(self.module.forward).parameters
         self.side = getattr(config, "image_size", None)
@@ -75,6 +80,13 @@ class HuggingFaceEncoder(Encoder):
         return Encoding(states, summary=states[:, 0] if self.kind == "vit" else found.pooler_output)
 
 
+def width(architecture: Mapping[str, Any]) -> int:
+    """The length of the tokens of a model, as its configuration says it."""
+    return int(
+        architecture["hidden_sizes"][-1] if "hidden_sizes" in architecture else architecture["hidden_size"]
+    )
+
+
 def describe(name: str) -> Description:
     """The model of `hf:REPO` or of a local folder, as its own files describe it."""
     folder = _folder(name)
@@ -87,7 +99,11 @@ def describe(name: str) -> Description:
             f"{name} holds a {kind!r} model, which is not an encoder that is known here: "
             f"these are {', '.join([*KINDS, *TOWERS])}."
         )
-    architecture = {key: value for key, value in config.items() if key not in LEFT_OUT}
+    settings = {key: value for key, value in config.items() if key not in (*LEFT_OUT, "model_type")}
+    make_config, _ = _classes(kind)
+    architecture = {
+        key: value for key, value in make_config(**settings).to_dict().items() if key not in LEFT_OUT
+    }
     size, resize = _sides(name, preprocessor)
     normalised = preprocessor.get("do_normalize", True)
     return Description(

@@ -62,15 +62,22 @@ def compose(
     *,
     method: str = "dytox",
     encoder: str | None = None,
+    frozen: bool | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> Config:
-    """The config of a recipe with a method and an encoder, then `key=value` overrides, then nested values."""
+    """The config of a recipe with a method, then `key=value` overrides, then nested values.
+
+    `encoder` is a pretrained one: a name, `hf:REPO`, a folder or a file; "none" is none. It stays as it is
+    unless `frozen` is false.
+    """
     from dytox.checking import merge, validate
     from dytox.config import Config
 
     merged: dict[str, Any] = Config().model_dump()
-    for layer in layers(recipe, method=method, encoder=encoder, overrides=overrides, values=values):
+    for layer in layers(
+        recipe, method=method, encoder=encoder, frozen=frozen, overrides=overrides, values=values
+    ):
         merged = merge(merged, layer.values)
     return validate(Config, merged)
 
@@ -80,6 +87,7 @@ def layers(
     *,
     method: str = "dytox",
     encoder: str | None = None,
+    frozen: bool | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> list[Layer]:
@@ -95,28 +103,31 @@ def layers(
     _refuse_untuned(chain[-1][0], method, presets, switches)
     found += [Layer(f"recipe {each}", scenario.get("config", {})) for each, scenario in chain]
     found += [Layer(f"{origin} (always)", preset.always) for origin, preset in presets]
-    if encoder is not None:
-        found.append(Layer("--encoder", {"model": {"encoder": encoder}}))
     given = [Layer("--set", override(each)) for each in overrides] + [
         Layer("values", upgrade.keys(values or {}))
     ]
     _refuse_other_code(recipe, name, found, given)
-    return [layer for layer in [*found, _of_encoder(found + given), *given] if layer.values]
+    found += _of_encoder(encoder, frozen, found, given)
+    return [layer for layer in found + given if layer.values]
 
 
-def _of_encoder(found: Iterable[Layer]) -> Layer:
-    """What the encoder that these layers choose asks for; it is frozen unless one of them says otherwise."""
+def _of_encoder(
+    encoder: str | None, frozen: bool | None, found: list[Layer], given: list[Layer]
+) -> list[Layer]:
+    """What the encoder asks for: that of `--encoder`, or one that these layers name and that is pretrained."""
     from dytox.checking import merge
-    from dytox.config import Config
 
-    said: dict[str, Any] = {"model": {"frozen": True}}
-    for layer in found:
+    said: dict[str, Any] = {}
+    for layer in [*found, *given]:
         said = merge(said, layer.values)
-    merged = merge(Config().model_dump(), said)
-    if not isinstance(merged["model"], Mapping) or not isinstance(merged["data"], Mapping):
-        return Layer("encoder", {})  # the schema refuses it
-    name, frozen = merged["model"]["encoder"], said["model"]["frozen"]
-    return Layer(f"encoder {name}", encoders.values(merged, frozen=frozen))
+    if encoder in (None, encoders.NONE):
+        name, values = encoders.chosen(said)
+    else:
+        name, size = str(encoder), said.get("data", {}).get("image_size")
+        values = encoders.find(name).values(size, frozen=frozen is not False)
+    if frozen is False and values:
+        values = merge(values, {"model": {"frozen": False}})
+    return [Layer(f"encoder {name}", values)]
 
 
 def origins(found: Iterable[Layer]) -> dict[str, str]:

@@ -3,29 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-# the side of the images that each was trained with
-SIDES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
-DEFAULT = "efficientnet-lite0"
+DEFAULT = "efficientnet-lite0"  # installed with the package
+NONE = "none"  # no pretrained encoder
 
 # A frozen encoder is computed once for each image and its mirror image, so nothing else varies.
 FEW_VIEWS = {"pad": 0, "resized_crop": None, "brightness": 0.0, "randaugment": None}
 
 
-def values(config: Mapping[str, Any], *, frozen: bool) -> dict[str, Any]:
-    """The values for the encoder that a config names, or none if it is not pretrained by its name.
+class Asked(NamedTuple):
+    """What an encoder asks for: values of the section `model`, the side of its images, values of `data`."""
 
-    `config` is what all other layers say. Images of the side that a recipe gives stay as they are and are
-    enlarged by the network.
+    model: dict[str, Any]
+    side: int
+    data: dict[str, Any]
+
+    def values(self, image_size: int | None, *, frozen: bool) -> dict[str, Any]:
+        """As a config says it. Smaller images that a recipe gives stay so; the network enlarges them."""
+        model, data = {**self.model, "frozen": frozen}, dict(self.data)
+        if image_size is not None and image_size < self.side:
+            model["input_size"] = self.side
+        else:
+            data["image_size"] = self.side
+        return {"model": model, "data": data, **({"augment": FEW_VIEWS} if frozen else {})}
+
+
+def by_name(name: object) -> Asked | None:
+    """What an encoder asks for that is pretrained whenever it is named; None for all others."""
+    from dytox.models import efficientnet
+
+    if name not in efficientnet.SIZES:
+        return None
+    data = {"mean": [efficientnet.MEAN] * 3, "std": [efficientnet.STD] * 3}
+    model = {"encoder": name, "dim": efficientnet.FEATURES, "heads": 20}  # heads of 64, where tokens attend
+    return Asked(model, efficientnet.SIZES[str(name)].image_size, data)
+
+
+def find(encoder: str) -> Asked:
+    """What `--encoder` asks for: a name, `hf:REPO`, a folder of Hugging Face, or the file of a ViT."""
+    from dytox.errors import unknown
+    from dytox.models import efficientnet, hugging_face
+    from dytox.models.encoders import config_values
+
+    named = by_name(encoder)
+    if named is not None:
+        return named
+    path = Path(encoder).expanduser()
+    if encoder.startswith(hugging_face.PREFIX) or path.is_dir():
+        about = hugging_face.describe(encoder)
+        return Asked(about.model(encoder), about.image_size, about.data())
+    if not path.suffix and not path.exists():
+        raise unknown("encoder", encoder, [*efficientnet.SIZES, NONE])
+    values = config_values(path, frozen=True, size=None)
+    return Asked(values["model"], values["data"]["image_size"], {})
+
+
+def chosen(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The encoder that the layers of a config name, and what it asks for beyond them.
+
+    `said` is a whole config merged from them; an encoder is frozen unless it says otherwise.
     """
-    side, given = SIDES.get(config["model"]["encoder"]), config["data"]["image_size"]
-    if side is None:
-        return {}
-    data: dict[str, Any] = {"mean": [127 / 255] * 3, "std": [128 / 255] * 3}  # (x - 127) / 128
-    model: dict[str, Any] = {"frozen": frozen, "dim": 1280, "heads": 20}  # heads of 64, where tokens attend
-    if given is None:
-        data["image_size"] = side
-    elif given < side:
-        model["input_size"] = side
-    return {"data": data, "model": model, **({"augment": FEW_VIEWS} if frozen else {})}
+    model, data = said.get("model"), said.get("data")
+    asked = by_name(model.get("encoder")) if isinstance(model, Mapping) else None
+    if asked is None or not isinstance(model, Mapping) or not isinstance(data, Mapping):
+        return "", {}
+    size = data.get("image_size")
+    return str(model["encoder"]), asked.values(size, frozen=bool(model.get("frozen", True)))
