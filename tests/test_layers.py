@@ -29,7 +29,7 @@ LAYERS = [
     {"cli"},
 ]
 PARTS = {"__main__": "cli", "method": "methods"}  # modules that belong to a package
-SHARED = {"dytox.methods." + name for name in ("expanding", "prototypes", "validation")}
+SHARED = {"dytox.methods." + name for name in ("exemplar_free", "expanding", "prototypes", "validation")}
 HEIGHT = {unit: height for height, units in enumerate(LAYERS) for unit in units}
 
 

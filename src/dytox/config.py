@@ -106,6 +106,8 @@ class ModelConfig(Section):
     )
     weights: str | None = None  # the safetensors file of a pretrained ViT (encoder vit); null: none
     frozen: bool = False  # whether a pretrained encoder stays as it is
+    architecture: dict[str, Any] | None = None  # of encoder hf, as its config.json says it
+    input_size: int | None = Field(None, gt=0, le=4096)  # side to which the network resizes images; null: not
     patch_size: int = Field(4, gt=0, le=4096)  # side in pixels
     dim: int = Field(384, gt=0, le=16384)  # length of a token
     heads: int = Field(12, gt=0, le=1024)  # of each attention; they divide dim

@@ -15,6 +15,7 @@ from dytox.export import program
 from dytox.methods import registry
 from dytox.models.base import Constant
 
+COMPUTED = ("ncm", "slda", "ranpac", "fecam")
 INCREMENTS = (2, 3, 2)
 VARIANTS = ["finetune-resnet", "replay-resnet", "joint-resnet", "der-pruned"]
 CUSTOM = "simplecil:SimpleCIL"  # of examples/; after its first task it has no training
@@ -38,7 +39,7 @@ def test_it_learns_in_every_task(run):
         chapters = [chapter for chapter in diary.chapters if chapter.task == task]
         trained = any(chapter.training and chapter.steps for chapter in chapters)
         moved = any(any(chapter.moved("").values()) for chapter in chapters if chapter.name != "expand")
-        assert trained or (moved and learner.config.method.name == CUSTOM)
+        assert trained or (moved and learner.config.method.name in (CUSTOM, *COMPUTED))
 
 
 def test_every_parameter_that_learns_gets_a_gradient(run):
@@ -184,7 +185,9 @@ def test_a_forgotten_class_is_gone_and_no_other_logit_moves_by_a_bit(run, made, 
     with torch.no_grad():
         before = learner.method.model(images / 255).logits
         learner.forget("1", "5", "6")
-        assert torch.equal(learner.method.model(images / 255).logits, before[:, [0, 2, 3, 4]])
+        after = learner.method.model(images / 255).logits
+    if not learner.method.forgets_exactly:  # else they are those of a model that never saw the class
+        assert torch.equal(after, before[:, [0, 2, 3, 4]])
     assert learner.predict_proba(images).shape == (14, 4)
     learner.save(tmp_path / "model")
     again = ContinualLearner.load(tmp_path / "model", method=learner.config.method.name)

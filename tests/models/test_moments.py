@@ -16,9 +16,9 @@ def some(images: int = 60, classes: int = 4, dim: int = 6) -> tuple[Tensor, Tens
     return torch.randn(images, dim, generator=source).double() + labels[:, None], labels
 
 
-def learned(features: Tensor, labels: Tensor, parts: list[Tensor], *, per_class: bool = True) -> Moments:
+def learned(features: Tensor, labels: Tensor, parts: list[Tensor], *, scatter: str = "own") -> Moments:
     """The moments after lessons of the images at these places."""
-    moments = Moments(features.shape[1], per_class=per_class)
+    moments = Moments(features.shape[1], scatter=scatter)
     moments.expand(int(labels.max()) + 1)
     for part in parts:
         moments.add(features[part], labels[part])
@@ -26,10 +26,10 @@ def learned(features: Tensor, labels: Tensor, parts: list[Tensor], *, per_class:
 
 
 @pytest.mark.parametrize("dim", [6, 40])  # fewer and more features than images of a class
-@pytest.mark.parametrize("per_class", [True, False])
-def test_counts_means_and_scatter_are_those_of_the_definition(dim: int, per_class: bool) -> None:
+@pytest.mark.parametrize("scatter", ["own", "shared"])
+def test_counts_means_and_scatter_are_those_of_the_definition(dim: int, scatter: str) -> None:
     features, labels = some(dim=dim)
-    moments = learned(features, labels, [torch.arange(60)], per_class=per_class)
+    moments = learned(features, labels, [torch.arange(60)], scatter=scatter)
     means = torch.stack([features[labels == label].mean(dim=0) for label in range(4)])
     apart = features - means[labels]
     assert moments.counts.tolist() == [15] * 4
@@ -37,13 +37,13 @@ def test_counts_means_and_scatter_are_those_of_the_definition(dim: int, per_clas
     torch.testing.assert_close(moments.scatter, apart.T @ apart)
 
 
-@pytest.mark.parametrize("per_class", [True, False])
-def test_any_order_and_any_number_of_lessons_give_the_same_sums(per_class: bool) -> None:
+@pytest.mark.parametrize("scatter", ["own", "shared"])
+def test_any_order_and_any_number_of_lessons_give_the_same_sums(scatter: str) -> None:
     features, labels = some()
-    once = learned(features, labels, [torch.arange(60)], per_class=per_class)
+    once = learned(features, labels, [torch.arange(60)], scatter=scatter)
     for steps in (3, 10):
         shuffled = torch.randperm(60, generator=torch.Generator().manual_seed(steps))
-        several = learned(features, labels, list(shuffled.chunk(steps)), per_class=per_class)
+        several = learned(features, labels, list(shuffled.chunk(steps)), scatter=scatter)
         torch.testing.assert_close(several.means, once.means, rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(several.scatter, once.scatter, rtol=1e-12, atol=1e-12)
 

@@ -16,7 +16,7 @@ from dytox.config import Config
 from dytox.data.exemplars import Exemplars
 from dytox.data.loader import Loader
 from dytox.data.scenario import Task
-from dytox.engine import evaluate, loop, memory
+from dytox.engine import evaluate, loop, selecting
 from dytox.engine.lesson import Lesson
 from dytox.engine.observer import Observer
 from dytox.engine.phase import Phase
@@ -98,7 +98,7 @@ def watched(watch: Stopwatch) -> Iterator[None]:
             (DyToxMethod, "forward", "forward"),
             (Scaler, "step", "optimiser"),
             (evaluate, "forward", "forward, nothing learned"),
-            (memory, "selected", "herding"),
+            (selecting, "selected", "herding"),
         ):
             stack.enter_context(watch.watch(owner, name, part))
         yield

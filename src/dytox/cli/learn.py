@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from dytox.cli.options import FIRST, MEASURE, NEW, method_names, recipe_names, set_option
+from dytox.cli.options import FIRST, MEASURE, NEW, EncoderOption, method_names, recipe_names, set_option
 from dytox.cli.output import console, duration, finish, listed, say, table
 from dytox.text import plural
 
@@ -46,15 +46,6 @@ NewMethodOption = Annotated[
 ]
 LearnSetOption = Annotated[
     list[str] | None, set_option("; model, method, data and loss only for a new model")
-]
-EncoderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--encoder",
-        help="Start from a pretrained ViT in a safetensors file.",
-        metavar="FILE",
-        rich_help_panel=NEW,
-    ),
 ]
 TrainEncoderOption = Annotated[
     bool,
@@ -154,6 +145,8 @@ def _learn(to: Console, plan: Plan) -> None:
 
 def _announce(to: Console, plan: Plan) -> None:
     config, learner = plan.learner.config, plan.learner
+    if plan.reason:
+        say(to, plan.reason)
     if plan.is_first:
         say(
             to,

@@ -84,6 +84,9 @@ def forget(
     learner, gone = remove(model, classes, method=method)
     left = plural(len(learner.classes_), "class")
     say(console(), f"Removed {listed(sorted(set(classes)))} with {plural(gone, 'image')}; {left} left.")
+    if learner.method.forgets_exactly:
+        say(console(), "The model is now exactly what it would be if it had never seen these classes.")
+        return
     say(
         console(),
         "The weights that all classes share are not unlearned: what they took from those images is still in "

@@ -23,6 +23,18 @@ FORM = "Form of the answer"
 OWN = "Code of your own"
 
 
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="A pretrained one: efficientnet-lite0, -lite1, -lite2; hf:REPO or a folder of Hugging Face; the "
+        "safetensors file of a ViT; or none.",
+        rich_help_panel=WHAT,
+    ),
+]
+
+
 def beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a function that completes a name from its prefix."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]

@@ -17,6 +17,7 @@ from dytox.cli.options import (
     WHAT,
     WHERE,
     DatasetOption,
+    EncoderOption,
     MethodOption,
     RecipeArgument,
     SetOption,
@@ -86,6 +87,7 @@ RestartsOption = Annotated[
 def train(
     recipe: RecipeArgument,
     method: MethodOption = "dytox",
+    encoder: EncoderOption = None,
     dataset: DatasetOption = None,
     data: DataOption = None,
     overrides: SetOption = None,
@@ -103,7 +105,7 @@ def train(
 
     place, asked = data_root(data), all_overrides(overrides, dataset)
     configs = {
-        name: compose(recipe, method=method, overrides=[*asked, *changes], values=place)
+        name: compose(recipe, method=method, encoder=encoder, overrides=[*asked, *changes], values=place)
         for changes, name in _variants(seeds, orders)
     }
     first = next(iter(configs.values()))
@@ -114,7 +116,8 @@ def train(
             f"{folder} already holds a run: continue it with `dytox resume`, or choose another --out."
         )
     if processes > 1:
-        named = {"--method": method, "--out": folder, "--data": data, "--seeds": seeds, "--orders": orders}
+        named = {"--method": method, "--encoder": encoder, "--out": folder, "--data": data}
+        named |= {"--seeds": seeds, "--orders": orders}
         command = ["train", recipe, *launch.options(named, asked)]
         goes_on = (
             f"the same command with --out {folder} continues them" if several else _resumed(folder, processes)

@@ -41,6 +41,8 @@ class Method(nn.Module):
     uses_memory: ClassVar[bool] = True
     needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False
+    adds_images: ClassVar[bool] = False  # learns more images of a known class without a memory
+    learns_one_class: ClassVar[bool] = False  # a first task of a single class makes sense
     Options: ClassVar[type[Section]] = NoOptions
     preset: ClassVar[Preset] = Preset()  # its default values in a config
 
@@ -179,6 +181,11 @@ class Method(nn.Module):
         if own or any(part.state_dict() for part in self.children() if part is not self.model):
             raise UserError(f"{self.name} cannot forget a class: it knows classes by more than its outputs.")
         self.model.forget(places)
+
+    @property
+    def forgets_exactly(self) -> bool:
+        """Whether the method is, after `forget`, what it would be if it had never seen the classes."""
+        return False
 
     def keep_teacher(self, lesson: Lesson) -> None:
         """Action: keep a frozen copy of the model."""

@@ -21,13 +21,14 @@ from dytox.growing.source import Source
 from dytox.learner import ContinualLearner
 from dytox.learner.classifier import placed
 from dytox.methods import registry
-from dytox.models.encoders import config_values
+from dytox.recipes.encoders import DEFAULT, NONE
 from dytox.runs import files
 
 RECIPE = "own-images"
 SHORT = "cifar20-5-short"  # of the same scale, with as many epochs as methods have their schedules for
 PASSES = 20_000  # images looked at while a first folder is learned, where nobody says otherwise
 FEWEST, MOST = 20, 100  # epochs
+FEW = 10  # images a class, below which the nearest mean is as good as ridge regression
 FIXED = ("model", "method", "data", "loss")  # what a model cannot change once it has learned
 
 
@@ -45,6 +46,7 @@ class Plan:
     kept: int  # images that it keeps already, and that are left out
     fingerprint: str
     state: str | None  # of the model directory
+    reason: str = ""  # why the encoder and the method are what they are, where nobody chose them
 
     @property
     def is_first(self) -> bool:
@@ -67,13 +69,16 @@ def make(
     method: str | None = None,
     overrides: Sequence[str] = (),
     held_out: float = 0.2,
-    encoder: Path | None = None,
+    encoder: str | None = None,
     frozen: bool = True,
 ) -> Plan:
-    """What learning this folder would do, with a pretrained ViT's file for a new model; or it is refused."""
+    """What learning this folder would do; `encoder` is a pretrained one for a new model, or "none"."""
     found, state = source.find(folder), state_of(path)
+    reason = ""
     if state is None:
-        learner = begun(found, recipe, method or "dytox", overrides, encoder, frozen)
+        if method is None:
+            encoder, method, reason = default(found, held_out, recipe, encoder, frozen=frozen)
+        learner = ContinualLearner(choose(found, recipe, method, overrides, encoder, frozen=frozen))
     elif recipe is not None or encoder is not None:
         raise UserError(f"{path} is a model already: recipe and encoder are for a new one.")
     else:
@@ -98,20 +103,26 @@ def make(
         kept=len(samples) - len(fresh),
         fingerprint=pictures.fingerprint(),
         state=state,
+        reason=reason,
     )
 
 
-def begun(
-    found: Source,
-    recipe: str | None,
-    method: str,
-    overrides: Iterable[str],
-    encoder: Path | None,
-    frozen: bool,
-) -> ContinualLearner:
-    """A new learner for these images, with the encoder of a file if there is one."""
-    given = {} if encoder is None else config_values(encoder, frozen=frozen, size=None)
-    return ContinualLearner(choose(found, recipe, method, overrides, given))
+def default(
+    found: Source, held_out: float, recipe: str | None, encoder: str | None, *, frozen: bool
+) -> tuple[str | None, str, str]:
+    """The encoder, the method and the reason for them, where nobody chose a method.
+
+    On photos a pretrained encoder with a classifier that is computed wins over all that learns from scratch;
+    below ten images a class the nearest mean is as good as ridge regression, and cannot go wrong.
+    """
+    if encoder == NONE or not frozen or (recipe is not None and encoder is None):
+        return encoder, "dytox", ""
+    each = found.images * (1 - held_out) / len(found.classes)
+    method, what = ("ncm", "nearest class mean") if each < FEW else ("ranpac", "ridge regression")
+    few = f"{'fewer' if each < FEW else 'no fewer'} than {FEW} images a class to learn from"
+    name = encoder or DEFAULT
+    reason = f"Encoder {name}, pretrained and frozen, with {what} ({method}): {few}."
+    return name, method, reason if encoder else f"{reason} --encoder none learns from scratch."
 
 
 def state_of(path: Path) -> str | None:
@@ -125,11 +136,18 @@ def choose(
     recipe: str | None,
     method: str,
     overrides: Iterable[str],
-    encoder: Mapping[str, Any] | None = None,
+    encoder: str | None = None,
+    *,
+    frozen: bool = True,
 ) -> Config:
     """The config of a new model: a recipe's, or one for so many images of such a size and such an encoder."""
-    values: dict[str, Any] = recipes.compose(recipe or RECIPE, method=method).model_dump()
-    wanted: dict[str, Any] = dict(encoder or {})
+    overrides = list(overrides)
+    sizes = [each for each in overrides if each.startswith(("model.", "data."))]
+    composed = recipes.compose(
+        recipe or RECIPE, method=method, encoder=encoder, frozen=frozen or None, overrides=sizes
+    )
+    values: dict[str, Any] = composed.model_dump()
+    wanted: dict[str, Any] = {}
     for override in map(recipes.override, overrides):
         wanted = merge(wanted, override)
     if recipe is None:

@@ -61,16 +61,18 @@ class ContinualLearner(Classifier):
     ) -> ContinualLearner:
         """A new learner by a recipe; `config` overrides its values, as in {"training": {"epochs": 5}}.
 
-        `encoder` is one that knows something already: the safetensors file of a plain ViT, or any module that
-        gives (batch, dim), (batch, tokens, dim) or a feature map. Unless it is `frozen`, it goes on learning.
+        `encoder` is one that knows something already: a name such as "efficientnet-lite0", "hf:REPO" or a
+        folder of Hugging Face, the safetensors file of a plain ViT, or any module that gives (batch, dim),
+        (batch, tokens, dim) or a feature map. Unless it is `frozen`, it goes on learning.
         """
+        if not isinstance(encoder, nn.Module):
+            named = None if encoder is None else str(encoder)
+            fixed = None if frozen else False
+            return cls(recipes.compose(recipe, method=method, encoder=named, frozen=fixed, values=config))
         composed = recipes.compose(recipe, method=method, values=config)
-        if encoder is None:
-            return cls(composed)
-        named = encoder if isinstance(encoder, nn.Module) else Path(encoder)
-        given = config_values(named, frozen=frozen, size=composed.data.image_size)
+        given = config_values(encoder, frozen=frozen, size=composed.data.image_size)
         complete = recipes.compose(recipe, method=method, values=merge(given, config or {}))
-        return cls(complete, encoder=None if isinstance(named, Path) else named)
+        return cls(complete, encoder=encoder)
 
     @property
     def task(self) -> Task:
@@ -158,12 +160,13 @@ class ContinualLearner(Classifier):
         task = Task(len(self.increments), len(self.class_names), len(names))
         if not names and not len(known):
             raise UserError("There is nothing to learn: give images of at least one class.")
-        refuse_single_class(task, names)
+        if not self.method.learns_one_class:
+            refuse_single_class(task, names)
         refuse_unknown_phases(self.method)
         remembers = self.method.uses_memory and self.config.memory.size
         if remembers:
             exemplars_per_share(self.config.memory, task.seen)  # refuses a memory that is too small
-        if len(known) and not remembers:
+        if len(known) and not remembers and not self.method.adds_images:
             raise UserError(
                 f"{self.method.name} keeps no memory here that more images of a known class "
                 f"({self.class_names[known.labels[0]]!r}) could join: leave them out."

@@ -25,6 +25,10 @@ BUILT_IN = {
     "ucir": "dytox.methods.ucir:UCIR",
     "bic": "dytox.methods.bic:BiC",
     "wa": "dytox.methods.wa:WA",
+    "ncm": "dytox.methods.ncm:Ncm",
+    "slda": "dytox.methods.slda:Slda",
+    "ranpac": "dytox.methods.ranpac:Ranpac",
+    "fecam": "dytox.methods.fecam:Fecam",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from dytox.errors import UserError
 
@@ -52,6 +53,16 @@ class Encoder(nn.Module):
     dim: int  # the length of a token
     depth = 0  # blocks whose branches DropPath may drop
     frozen = False
+    side: int | None = None  # images are brought to this side first; None: taken as they are
+
+    def __call__(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
+        """The encoding of images; tokens (batch, tokens, dim), encoded before, are taken as they are."""
+        if images.ndim == 3:
+            return Encoding(images)
+        if self.side is not None and images.shape[-1] != self.side:
+            images = interpolate(images, size=(self.side, self.side), mode="bicubic")
+        found: Encoding = super().__call__(images, keep)
+        return found
 
     def freeze(self) -> None:
         """From now on no phase trains it, and it is always in eval mode."""

@@ -77,8 +77,9 @@ def discriminant(counts: Tensor, means: Tensor, scatter: Tensor, shrinkage: floa
         shrinkage = oracle_shrinkage(covariance, images)
     drawn = (1 - shrinkage) * covariance
     drawn.diagonal().add_(shrinkage * variance)
-    weight = torch.linalg.solve(drawn, means.T).T
-    return Linear(weight, -(weight * means).sum(dim=1) / 2)
+    centre = means.mean(dim=0)  # what all classes have in common is left out, for the sake of float32
+    weight = torch.linalg.solve(drawn, (means - centre).T).T
+    return Linear(weight, -(weight * (means + centre)).sum(dim=1) / 2)
 
 
 def oracle_shrinkage(covariance: Tensor, images: float) -> float:

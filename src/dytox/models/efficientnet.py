@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear, pad
 
 from dytox.errors import UserError
+from dytox.models.base import Encoder, Encoding
 
 MEAN, STD = 127 / 255, 128 / 255  # pixels x from 0 to 255 become (x - 127) / 128
 EPSILON = 1e-3  # of every BatchNorm
@@ -37,6 +38,7 @@ STAGES = (
     (5, 2, 6, 192, 4),
     (3, 1, 6, 320, 1),
 )
+MAPS = (2, 4, 6)  # the stages whose last map is part of the encoding, the last of each size
 
 
 @dataclass(frozen=True)
@@ -103,17 +105,19 @@ class InvertedResidual(nn.Module):
         return inner + x if self.has_shortcut else inner
 
 
-class EfficientNetLite(nn.Module):
-    """Images (batch, 3, height, width), scaled by MEAN and STD, as the feature maps of every stage."""
+class EfficientNetLite(Encoder):
+    """Images, scaled by MEAN and STD, as feature maps of a quarter, an eighth, a sixteenth … of their side.
 
-    dim = FEATURES
+    Each place of the last map (batch, 1280, height / 32, width / 32) is a token; their mean are the features.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        self.dim = FEATURES
         size = SIZES[name]
         self.stem = SameConv2d(3, STEM, 3, stride=2)
         self.blocks = nn.ModuleList()
-        self.ends: list[int] = []  # the last block of each stage
+        self.ends: list[int] = []  # blocks whose outputs are among the maps
         inputs = STEM
         for place, (kernel, stride, expansion, channels, blocks) in enumerate(STAGES):
             outputs = rounded(channels * size.width)
@@ -124,12 +128,13 @@ class EfficientNetLite(nn.Module):
                     InvertedResidual(inputs, outputs, kernel=kernel, stride=step, expansion=expansion)
                 )
                 inputs = outputs
-            self.ends.append(len(self.blocks) - 1)
+            if place in MAPS:
+                self.ends.append(len(self.blocks) - 1)
         self.head = SameConv2d(inputs, FEATURES)
         self.relu = nn.ReLU6(inplace=True)
 
     def maps(self, images: Tensor) -> tuple[Tensor, ...]:
-        """The map after every stage, and as the last one (batch, 1280, height / 32, width / 32)."""
+        """The maps at the end of three stages, and the last, (batch, 1280, height / 32, width / 32)."""
         x = self.relu(self.stem(images.contiguous(memory_format=torch.channels_last)))  # faster on CPUs
         found = []
         for place, block in enumerate(self.blocks):
@@ -138,11 +143,11 @@ class EfficientNetLite(nn.Module):
                 found.append(x)
         return *found, self.relu(self.head(x))
 
-    def forward(self, images: Tensor) -> Tensor:
-        """The last map as tokens, (batch, places, 1280); their mean is the pooled feature vector."""
-        small = images.is_cpu and not torch.is_grad_enabled() and not torch.compiler.is_exporting()
-        parts = images.split(CACHED) if small else [images]
-        return torch.cat([self.maps(part)[-1] for part in parts]).flatten(2).transpose(1, 2)
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
+        """The encoding of images of any side; without gradients and on a CPU a few images at a time."""
+        few = images.is_cpu and not torch.is_grad_enabled() and not torch.compiler.is_exporting()
+        found = [self.maps(part) for part in (images.split(CACHED) if few else [images])]
+        return Encoding.of_maps([torch.cat(parts) for parts in zip(*found, strict=True)])
 
 
 def rounded(channels: float) -> int:
@@ -155,7 +160,7 @@ def pretrained(name: str) -> EfficientNetLite:
     """The network of this name with its ImageNet weights; UserError where their package is not installed."""
     model = EfficientNetLite(name)
     model.load_state_dict(dict(folded(read(name))))
-    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+    return model
 
 
 def read(name: str) -> dict[str, Tensor]:

@@ -14,8 +14,11 @@ from torch import nn
 
 from dytox.config import Config, ModelConfig
 from dytox.errors import UserError, unknown
+from dytox.models import efficientnet, hugging_face
 from dytox.models.base import Encoder
 from dytox.models.conv import ConvEncoder, Size
+from dytox.models.efficientnet import EfficientNetLite
+from dytox.models.hugging_face import HuggingFaceEncoder
 from dytox.models.pretrained import OwnEncoder, VisionTransformer, Weights, translate
 from dytox.models.resnet import HybridEncoder, Name, ResNet
 from dytox.models.transformer import TransformerEncoder
@@ -32,6 +35,7 @@ class Entry:
     convolutional: bool = False  # whether its encodings have a map for each stage
     residual: bool = False  # whether it is a ResNet, whose blocks can be pruned
     load: Callable[[Encoder, Config, Path], None] | None = None  # the weights of a file
+    load_own: Callable[[Encoder], None] | None = None  # the pretrained weights that its name stands for
 
 
 def build_encoder(config: Config, *, pretrained: bool = True) -> Encoder:
@@ -41,6 +45,7 @@ def build_encoder(config: Config, *, pretrained: bool = True) -> Encoder:
     """
     model, entry = config.model, entry_of(config.model)
     encoder = entry.build(config)
+    encoder.side = model.input_size
     if pretrained and model.weights != SAVED:
         _read_weights(encoder, entry, config)
     if model.frozen and model.encoder != "own":  # an own module is frozen when it is put in
@@ -50,7 +55,9 @@ def build_encoder(config: Config, *, pretrained: bool = True) -> Encoder:
 
 def _read_weights(encoder: Encoder, entry: Entry, config: Config) -> None:
     model = config.model
-    if model.weights is None:
+    if model.weights is None and entry.load_own is not None:
+        entry.load_own(encoder)
+    elif model.weights is None:
         if model.frozen and model.encoder != "own":
             raise UserError(
                 "Impossible config: model.frozen without a pretrained encoder (model.weights): it would stay "
@@ -90,7 +97,7 @@ def refuse_encoder(method: str, works_on: str, model: ModelConfig) -> None:
 
 def _size(config: Config, *, patches: bool = True) -> int:
     """The image size, known once the data are, which must be a multiple of the patch size."""
-    size, patch = config.data.image_size, config.model.patch_size
+    size, patch = config.model.input_size or config.data.image_size, config.model.patch_size
     assert size is not None, "the image size is known once the data are"
     if patches and size % patch:
         raise UserError(
@@ -135,6 +142,25 @@ def _vit(config: Config) -> Encoder:
         depth=model.depth,
         mlp_ratio=model.mlp_ratio,
     )
+
+
+def _efficientnet(name: str, config: Config) -> Encoder:
+    return EfficientNetLite(name)
+
+
+def _load_efficientnet(name: str, encoder: Encoder) -> None:
+    encoder.load_state_dict(efficientnet.pretrained(name).state_dict())
+
+
+def _hugging_face(config: Config) -> Encoder:
+    if config.model.architecture is None:
+        raise UserError("Config key model.architecture: choose a model of Hugging Face with --encoder.")
+    return HuggingFaceEncoder(config.model.architecture)
+
+
+def _load_hugging_face(encoder: Encoder, config: Config, path: Path) -> None:
+    assert isinstance(encoder, HuggingFaceEncoder)
+    hugging_face.load(encoder, str(config.model.weights))
 
 
 def _own(config: Config) -> Encoder:
@@ -215,4 +241,11 @@ ENCODERS: dict[str, Entry] = {
     "resnet32": Entry(partial(_resnet, "resnet32"), convolutional=True, residual=True),
     "vit": Entry(_vit, load=_load_vit),
     "own": Entry(_own),
+    "hf": Entry(_hugging_face, load=_load_hugging_face),
+    **{
+        name: Entry(
+            partial(_efficientnet, name), convolutional=True, load_own=partial(_load_efficientnet, name)
+        )
+        for name in efficientnet.SIZES
+    },
 }

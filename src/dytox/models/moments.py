@@ -10,30 +10,31 @@ more rows than the class has images: 0.8 MB for 75 images of 1280 features, wher
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+Scatter = Literal["own", "shared", "none"]
 MOST_ROWS = 65_536  # of a saved factor
 
 
 class Moments(nn.Module):
     """Count, mean and scatter of the features of each class.
 
-    `per_class`: every class has a scatter of its own. Without it all classes share one scatter, of a fixed
-    size however many classes there are; what a forgotten class added to it then stays.
+    `scatter`: each class has its own; or all classes share one, of a fixed size however many classes there
+    are, in which the part of a forgotten class stays; or there is none.
     """
 
     counts: Tensor  # (classes,)
     means: Tensor  # (classes, dim)
 
-    def __init__(self, dim: int, *, per_class: bool = True) -> None:
+    def __init__(self, dim: int, *, scatter: Scatter = "own") -> None:
         super().__init__()
-        self.dim, self.per_class = dim, per_class
+        self.dim, self.kind = dim, scatter
         self.register_buffer("counts", torch.zeros(0, dtype=torch.float64))
         self.register_buffer("means", torch.zeros(0, dim, dtype=torch.float64))
-        self._set_factors([] if per_class else [self._no_rows(0)])
+        self._set_factors([self._no_rows(0)] if scatter == "shared" else [])
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -53,7 +54,7 @@ class Moments(nn.Module):
         """Add classes of which no image has been seen yet."""
         self.counts = torch.cat([self.counts, self.counts.new_zeros(classes)])
         self.means = torch.cat([self.means, self.means.new_zeros(classes, self.dim)])
-        if self.per_class:
+        if self.kind == "own":
             self._set_factors([*self.factors, *(self._no_rows(0) for _ in range(classes))])
 
     def add(self, features: Tensor, labels: Tensor) -> None:
@@ -64,9 +65,10 @@ class Moments(nn.Module):
             before, count = float(self.counts[label]), len(mine)
             step = mine.mean(dim=0) - self.means[label]
             between = (before * count / (before + count)) ** 0.5 * step  # Chan, Golub and LeVeque (1979)
-            rows = torch.cat([mine - mine.mean(dim=0), between[None]])
-            place = label if self.per_class else 0
-            factors[place] = triangular(torch.cat([factors[place], rows]))
+            if factors:
+                place = label if self.kind == "own" else 0
+                rows = [factors[place], mine - mine.mean(dim=0), between[None]]
+                factors[place] = triangular(torch.cat(rows))
             self.counts[label] = before + count
             self.means[label] += step * count / (before + count)
         self._set_factors(factors)
@@ -75,7 +77,7 @@ class Moments(nn.Module):
         """Remove the sums of these classes."""
         left = [place for place in range(len(self)) if place not in places]
         self.counts, self.means = self.counts[left], self.means[left]
-        if self.per_class:
+        if self.kind == "own":
             factors = self.factors
             self._set_factors([factors[place] for place in left])
 
@@ -86,7 +88,7 @@ class Moments(nn.Module):
     def rebuild(self, structure: Mapping[str, Any]) -> None:
         """Take the shapes of saved moments, whose values are loaded afterwards."""
         classes, rows = structure["classes"], structure["rows"]
-        sound = len(rows) == (classes if self.per_class else 1)
+        sound = len(rows) == {"own": classes, "shared": 1, "none": 0}[self.kind]
         if not sound or not all(type(each) is int and 0 <= each <= MOST_ROWS for each in rows):
             raise ValueError("the sums of its classes do not fit its classes")
         self.counts = torch.zeros(classes, dtype=torch.float64)

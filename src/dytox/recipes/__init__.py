@@ -8,7 +8,8 @@ The config of a run is built from layers; what comes later overrides what came b
 4. the variant of the method, if one is named, as dytox-plus (`methods/*.yaml`);
 5. the scenario (`scenarios/*.yaml` or a user's file), after those that it `extends`;
 6. what the method always has, whatever the scenario says (`always`; a method without a memory: size 0);
-7. `--set`, in the order given.
+7. `--encoder`, and what a pretrained encoder asks for: size and scaling of its images (`encoders.py`);
+8. `--set`, in the order given.
 
 Bases, methods and variants have general values (`config`), then those for the scenario's `scale`, then, where
 the scenario says `large: true` or `tuned: true`, those under that name. `dytox show RECIPE --origin` prints
@@ -24,7 +25,7 @@ from dytox import upgrade
 from dytox.errors import UserError, unknown
 from dytox.importing import confirm
 from dytox.methods import registry
-from dytox.recipes import reading
+from dytox.recipes import encoders, reading
 from dytox.recipes.reading import VARIANTS, override
 
 if TYPE_CHECKING:  # the schema is slow to import, and a list of names does not need it
@@ -60,15 +61,23 @@ def compose(
     recipe: str,
     *,
     method: str = "dytox",
+    encoder: str | None = None,
+    frozen: bool | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> Config:
-    """The config of a recipe with a method, then `key=value` overrides, then nested values."""
+    """The config of a recipe with a method, then `key=value` overrides, then nested values.
+
+    `encoder` is a pretrained one: a name, `hf:REPO`, a folder or a file; "none" is none. It stays as it is
+    unless `frozen` is false.
+    """
     from dytox.checking import merge, validate
     from dytox.config import Config
 
     merged: dict[str, Any] = Config().model_dump()
-    for layer in layers(recipe, method=method, overrides=overrides, values=values):
+    for layer in layers(
+        recipe, method=method, encoder=encoder, frozen=frozen, overrides=overrides, values=values
+    ):
         merged = merge(merged, layer.values)
     return validate(Config, merged)
 
@@ -77,6 +86,8 @@ def layers(
     recipe: str,
     *,
     method: str = "dytox",
+    encoder: str | None = None,
+    frozen: bool | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> list[PresetLayer]:
@@ -102,7 +113,27 @@ def layers(
         PresetLayer("values", upgrade.keys(values or {}))
     ]
     _refuse_other_code(recipe, name, found, given)
+    found += _of_encoder(encoder, frozen, found, given)
     return [layer for layer in found + given if layer.values]
+
+
+def _of_encoder(
+    encoder: str | None, frozen: bool | None, found: list[PresetLayer], given: list[PresetLayer]
+) -> list[PresetLayer]:
+    """The values of the encoder: of `--encoder`, or of a pretrained one that these layers name."""
+    from dytox.checking import merge
+
+    said: dict[str, Any] = {}
+    for layer in [*found, *given]:
+        said = merge(said, layer.values)
+    if encoder in (None, encoders.NONE):
+        name, values = encoders.chosen(said)
+    else:
+        name, size = str(encoder), said.get("data", {}).get("image_size")
+        values = encoders.find(name).values(size, frozen=frozen is not False)
+    if frozen is False and values:
+        values = merge(values, {"model": {"frozen": False}})
+    return [PresetLayer(f"encoder {name}", values)]
 
 
 def origins(found: Iterable[PresetLayer]) -> dict[str, str]:
