@@ -88,7 +88,7 @@ def test_learn_says_what_it_does(dytox: Program, photos: Photos) -> None:
     second = dytox("learn", "model", photos("two", 2, 5, each=15))
     assert "2 new classes ([red]elk, dog)" in second.out
     assert "Known already: cat; their images join the rehearsal." in second.out
-    assert "10 images that the model has already, left out." in second.out
+    assert "10 images that the model has seen already, left out." in second.out
     assert "New model" not in second.out
     rows = [line.split() for line in second.out.splitlines() if "classes  " in line]
     assert [row[0] for row in rows] == ["known", "new", "all"]

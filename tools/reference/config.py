@@ -75,7 +75,15 @@ def _value(value: Any) -> str:
 
 
 def _notes(section: type[BaseModel]) -> dict[str, tuple[str, str]]:
-    """Return the type and the comment of each key of a section, from the source."""
+    """Return the type and the comment of each key of a section, from the source; bases first."""
+    found: dict[str, tuple[str, str]] = {}
+    for base in reversed(section.__mro__):
+        if issubclass(base, BaseModel) and base.__module__.startswith("dytox."):
+            found |= _own_notes(base)
+    return found
+
+
+def _own_notes(section: type[BaseModel]) -> dict[str, tuple[str, str]]:
     module = inspect.getmodule(section)
     assert module is not None
     source = inspect.getsource(module)
