@@ -23,7 +23,7 @@ SMALL = [
     *("training.epochs=3", "training.batch=16", "training.lr=5e-3", "training.schedule.warmup_epochs=0"),
     *("finetuning.epochs=1", "memory.size=40", "augment.randaugment=null", "runtime.device=cpu"),
 ]
-OPTIONS = [part for change in SMALL for part in ("--set", change)]
+OPTIONS = ["--encoder", "none", *(part for change in SMALL for part in ("--set", change))]
 
 Program = Callable[..., Any]
 Photos = Callable[..., Path]

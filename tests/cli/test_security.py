@@ -94,7 +94,7 @@ def test_no_command_imports_what_lies_in_the_current_folder(downloaded: Path) ->
     learn = [*("--set", "training.epochs=1", "--set", "model.dim=16", "--set", "model.heads=2"), "--set"]
     commands = [
         ["show", "digits"],
-        ["learn", "model", "photos", *learn, "training.schedule.warmup_epochs=0"],
+        ["learn", "model", "photos", "--encoder", "none", *learn, "training.schedule.warmup_epochs=0"],
         ["predict", "model", "photos"],
         ["train", "digits", "--out", "run", *tiny],
         ["report", "run"],

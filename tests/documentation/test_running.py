@@ -60,7 +60,8 @@ def execute(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A command of dytox, through the program's own entry."""
     arguments = pages.dytox_arguments(words)
     assert arguments is not None, f"only dytox is run here: say `<!-- not run: why -->` before {words}"
-    if arguments[0] == "learn" and not Path(arguments[1]).exists():
+    chosen = {"--encoder", "--method", "--recipe"} & {*arguments}  # else nothing is trained
+    if arguments[0] == "learn" and not Path(arguments[1]).exists() and chosen:
         arguments += [part for each in SETTINGS for part in ("--set", each)]
     monkeypatch.setattr(sys, "argv", ["dytox", *arguments])
     with pytest.raises(SystemExit) as left:

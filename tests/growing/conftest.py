@@ -59,10 +59,10 @@ def small() -> list[str]:
 
 @pytest.fixture
 def planned() -> Callable[..., Plan]:
-    """What learning a folder would do, to a model that is tiny."""
+    """What learning a folder would do, to a model that is tiny and learns from scratch."""
 
     def planned(model: Path, folder: Path, **options: Any) -> Plan:
-        tiny = {} if (model / "config.json").exists() else {"overrides": TINY}
+        tiny = {} if (model / "config.json").exists() else {"overrides": TINY, "encoder": "none"}
         return make(model, folder, **{**tiny, **options})
 
     return planned

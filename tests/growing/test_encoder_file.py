@@ -21,7 +21,11 @@ def test_an_encoder_from_a_file_for_a_folder(
     save_file(vit.state_dict(), tmp_path / "vit.safetensors")
     shape = [each for each in small if not each.startswith(("model", "data"))]
     plan = planned(
-        model, photos("one", 0, 2), overrides=[*shape, "model.heads=3"], encoder=tmp_path / "vit.safetensors"
+        model,
+        photos("one", 0, 2),
+        method="dytox",
+        overrides=[*shape, "model.heads=3"],
+        encoder=str(tmp_path / "vit.safetensors"),
     )
     assert isinstance(plan.learner, ContinualLearner)
     found = plan.learner.config.model
