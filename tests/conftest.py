@@ -63,7 +63,9 @@ def tiny():
 
     def config(name: str = "dytox", /, **over) -> Config:
         method = recipes.compose("digits", method=name).method.name  # `name` may be a preset of it
-        memory = {"memory": {"size": 14, "per_class": None}} if registry.find(method).uses_memory else {}
+        memory = (
+            {"memory": {"size": 14, "per_class": None}} if registry.find_method(method).uses_memory else {}
+        )
         few = {"method": {"correction": {"epochs": 3}}} if method == "bic" else {}  # a phase of its own
         return recipes.compose("digits", method=name, values=merge(merge(merge(TINY, memory), few), over))
 

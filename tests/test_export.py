@@ -20,7 +20,7 @@ from dytox import ContinualLearner
 from dytox.config import Config
 from dytox.data.samples import Samples
 from dytox.errors import UserError
-from dytox.export import write
+from dytox.export import write_export
 
 NAMES = ["ant", "größe", "a b", "d\"q'", "elk"]
 DEPLOY = Path(__file__).parents[1] / "docs" / "deploy.md"
@@ -50,7 +50,7 @@ def exported(
     """A model and its ONNX file, which takes seconds to make."""
     learner, path = teach(tiny, made, data={"resize": 10}), tmp_path_factory.mktemp("onnx") / "model.onnx"
     pytest.importorskip("onnxruntime")
-    write(learner, path)
+    write_export(learner, path)
     return learner, path
 
 
@@ -88,7 +88,7 @@ def test_onnx_agrees_for_a_resnet_with_softmax_and_gaps(
 ) -> None:
     learner = taught("podnet")
     learner.forget("ant", "d\"q'")
-    write(learner, tmp_path / "model.onnx")
+    write_export(learner, tmp_path / "model.onnx")
     assert_onnx_agrees(learner, tmp_path / "model.onnx")
 
 
@@ -96,7 +96,7 @@ def test_onnx_agrees_for_a_resnet_with_softmax_and_gaps(
 def test_torch_export_agrees(taught: Callable[..., ContinualLearner], tmp_path: Path, method: str) -> None:
     learner, path = taught(method, runtime={"precision": "fp64"}), tmp_path / "model.pt2"
     learner.forget("ant", "d\"q'", "elk")
-    write(learner, path)
+    write_export(learner, path)
     extra = {"metadata.json": ""}
     program = torch.export.load(path, extra_files=extra).module()
     for count in (1, 2, 9):
@@ -134,12 +134,12 @@ def test_what_cannot_be_exported(
 ) -> None:
     learner, _ = exported
     with pytest.raises(UserError, match=r"should end in \.onnx, or in \.pt2"):
-        write(learner, tmp_path / "model.bin")
+        write_export(learner, tmp_path / "model.bin")
     with pytest.raises(UserError, match="has learned no class yet"):
-        write(ContinualLearner(tiny()), tmp_path / "model.onnx")
+        write_export(ContinualLearner(tiny()), tmp_path / "model.onnx")
     with pytest.raises(UserError, match="Cannot write"):
-        write(learner, tmp_path / "nowhere" / "model.pt2")
+        write_export(learner, tmp_path / "nowhere" / "model.pt2")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UserError, match=r"pip install 'dytox\[export\]'"):
-        write(learner, tmp_path / "model.onnx")
+        write_export(learner, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []

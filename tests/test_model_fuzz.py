@@ -119,7 +119,7 @@ def try_out(model: Path) -> None:
 @given(data=st.data())
 def test_any_value_of_config_json_may_be_another(good: Path, tmp_path: Path, data: st.DataObject) -> None:
     model = shutil.copytree(good, tmp_path / "model", dirs_exist_ok=True)
-    content = sealed.read(model / "config.json", KIND)[0]
+    content = sealed.read_sealed(model / "config.json", KIND)[0]
     ways = [path for path in places(content) if path]
     for _ in range(data.draw(st.integers(1, 2))):
         way = data.draw(st.sampled_from(ways))
@@ -127,7 +127,7 @@ def test_any_value_of_config_json_may_be_another(good: Path, tmp_path: Path, dat
             content = changed(content, way, data.draw(VALUES))
         except (KeyError, IndexError, TypeError):
             continue  # the first change took the second one's place away
-    sealed.write(model / "config.json", KIND, content)
+    sealed.write_sealed(model / "config.json", KIND, content)
     try_out(model)
 
 
@@ -159,11 +159,11 @@ HEADERS = st.one_of(
 
 def reseal(model: Path, role: str, data: bytes) -> None:
     """A file with this content, properly named and with its checksum: only its meaning is wrong."""
-    content = sealed.read(model / "config.json", KIND)[0]
+    content = sealed.read_sealed(model / "config.json", KIND)[0]
     path = model / content["files"][role]["name"]
     path.write_bytes(data)
     content["files"][role]["sha256"] = hashlib.sha256(data).hexdigest()
-    sealed.write(model / "config.json", KIND, content)
+    sealed.write_sealed(model / "config.json", KIND, content)
 
 
 @MANY
@@ -205,9 +205,9 @@ def test_any_file_may_be_anything(good: Path, tmp_path: Path, data: bytes, role:
 
 
 def tampered(model: Path, change: Callable[[dict[str, Any]], Any]) -> str:
-    content = sealed.read(model / "config.json", KIND)[0]
+    content = sealed.read_sealed(model / "config.json", KIND)[0]
     change(content)
-    sealed.write(model / "config.json", KIND, content)
+    sealed.write_sealed(model / "config.json", KIND, content)
     with pytest.raises(UserError) as error:
         ContinualLearner.load(model)
     return str(error.value)
@@ -268,15 +268,15 @@ def test_parts_that_do_not_fit_each_other(model: Path, change: Any, words: str) 
     ],
 )
 def test_memories_that_do_not_fit(model: Path, change: dict[str, torch.Tensor], words: str) -> None:
-    tensors, _ = tensor_file.decode(next(model.glob("memory-*")).read_bytes())
-    reseal(model, "memory", b"".join(tensor_file.encode({**tensors, **change})))
+    tensors, _ = tensor_file.decode_tensors(next(model.glob("memory-*")).read_bytes())
+    reseal(model, "memory", b"".join(tensor_file.encode_tensors({**tensors, **change})))
     with pytest.raises(UserError, match=words):
         ContinualLearner.load(model)
 
 
 def test_weights_that_are_no_numbers(model: Path) -> None:
-    tensors, _ = tensor_file.decode(next(model.glob("model-*")).read_bytes())
+    tensors, _ = tensor_file.decode_tensors(next(model.glob("model-*")).read_bytes())
     tensors["model.tab.norm1.weight"][0] = float("nan")
-    reseal(model, "model", b"".join(tensor_file.encode(tensors)))
+    reseal(model, "model", b"".join(tensor_file.encode_tensors(tensors)))
     with pytest.raises(UserError, match="some of its weights are not finite numbers"):
         ContinualLearner.load(model)

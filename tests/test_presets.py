@@ -26,7 +26,11 @@ PAIRS = [
     for one, other in zip(longer, cycle(shorter), strict=False)
     for scenario, method in [(one, other) if longer is SCENARIOS else (other, one)]
 ]
-TUNED = {method for method in METHODS if registry.find(method.partition("-")[0]).preset.base == "transformer"}
+TUNED = {
+    method
+    for method in METHODS
+    if registry.find_method(method.partition("-")[0]).preset.base == "transformer"
+}
 TUNED -= {"finetune-resnet", "joint-resnet", "replay-resnet"}
 PAIRS = [
     (each if method in TUNED or not each.endswith("-tuned") else "cifar20-5-short", method)

@@ -80,7 +80,7 @@ def test_what_a_preset_is_stands_in_its_first_line(kind: str) -> None:
 
 def is_tuned_for(recipe: str, method: str) -> bool:
     """Whether a recipe asks for tuned values that the method does not have: only the transformer has some."""
-    return not recipe.endswith("-tuned") or registry.find(method).preset.base == "transformer"
+    return not recipe.endswith("-tuned") or registry.find_method(method).preset.base == "transformer"
 
 
 @pytest.mark.parametrize("method", sorted(registry.BUILT_IN))
@@ -143,7 +143,7 @@ def test_the_imagenet_presets(classes: int, memory: int, parameters: int) -> Non
     assert (config.training.batch, config.training.effective_lr, config.training.epochs) == (1024, 1e-3, 500)
     assert (config.finetuning.batch, config.finetuning.effective_lr) == (1024, 1e-4)
     assert (config.model.patch_size, augment.resized_crop) == (16, [0.08, 1.0])
-    model = registry.find("dytox")(config).model
+    model = registry.find_method("dytox")(config).model
     for _ in range(10):
         model.expand(classes // 10)
     assert model.count_parameters() == parameters

@@ -21,7 +21,7 @@ from dytox.growing import plan, teaching
 from dytox.learner import keeping
 from dytox.runs import model_directory, run_directory, sealed
 from dytox.runs.run_directory import RunDirectory, to_yaml
-from dytox.upgrade import Step, put, take
+from dytox.upgrade import FormatStep, put, take
 
 GOLDEN = Path(__file__).parent / "fixtures" / "golden" / "format-1"
 
@@ -64,7 +64,7 @@ def rename_tensors(
 
 def add_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more step than there are. `augment.flip` is new, and the old code did as if it were 0.125."""
-    step = Step(keys=rename_epochs, added={"augment.flip": 0.125}, network=rename_tensors)
+    step = FormatStep(keys=rename_epochs, added={"augment.flip": 0.125}, network=rename_tensors)
     monkeypatch.setattr(upgrade, "STEPS", [*upgrade.STEPS, step])
 
 
@@ -80,7 +80,7 @@ def reseal(path: Path, found: int, content: dict[str, Any]) -> None:
     kind = json.loads(path.read_text())["kind"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upgrade, "STEPS", upgrade.STEPS[: found - 1])
-        sealed.write(path, kind, content)
+        sealed.write_sealed(path, kind, content)
 
 
 def old_names(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -131,7 +131,7 @@ def test_a_key_that_is_new_makes_no_run_unresumable(tmp_path: Path) -> None:
     lines = (path / "config.yaml").read_text().splitlines()
     (path / "config.yaml").write_text("\n".join(line for line in lines if "shares:" not in line))
     for source in (path / "checkpoints").glob("*.json"):
-        content, found = sealed.read(source, "dytox checkpoint")
+        content, found = sealed.read_sealed(source, "dytox checkpoint")
         del content["state"]["origin"]["config"]["memory"]["shares"]
         del content["state"]["origin"]["config"]["method"]["divergence"]
         reseal(source, found, content)
@@ -162,7 +162,7 @@ def newer_run(path: Path) -> None:
 def newer_lesson(path: Path) -> None:
     shutil.copytree(GOLDEN / "lesson" / "model", path)
     for source in (path / ".learning").glob("*.json"):
-        reseal(source, upgrade.current(), sealed.read(source, "dytox checkpoint")[0])
+        reseal(source, upgrade.current(), sealed.read_sealed(source, "dytox checkpoint")[0])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_newer_format_is_refused_with_both_versions(
 ) -> None:
     path = tmp_path / "it"
     with monkeypatch.context() as newer:
-        newer.setattr(upgrade, "STEPS", [*upgrade.STEPS, Step()])
+        newer.setattr(upgrade, "STEPS", [*upgrade.STEPS, FormatStep()])
         newer.setattr(sealed, "__version__", "9.9")
         newer.setattr(run_directory, "__version__", "9.9")
         write(path)
@@ -199,7 +199,7 @@ def test_a_damaged_model_of_an_old_format_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ContinualLearner.load(GOLDEN / "models" / "dytox").save(tmp_path)
-    content, found = sealed.read(tmp_path / "config.json", "dytox model")
+    content, found = sealed.read_sealed(tmp_path / "config.json", "dytox model")
     reseal(tmp_path / "config.json", found, {**content, "config": 5})
     add_step(monkeypatch)
     with pytest.raises(UserError, match=r"config\.json is damaged \(its parts do not fit"):
@@ -240,7 +240,7 @@ def test_other_threads_are_noticed(recorded: str, tmp_path: Path) -> None:
         (path / "environment.json").write_text(json.dumps({**environment, "threads": 3}))
     else:
         for source in (path / "checkpoints").glob("*.json"):
-            content, found = sealed.read(source, "dytox checkpoint")
+            content, found = sealed.read_sealed(source, "dytox checkpoint")
             content["state"]["origin"]["threads"] = 3
             reseal(source, found, content)
     told = Told()

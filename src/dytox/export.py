@@ -44,7 +44,7 @@ class Predictor(nn.Module):
         return calibration.confidences(scores, self.temperature)
 
 
-def write(learner: ContinualLearner, out: Path) -> None:
+def write_export(learner: ContinualLearner, out: Path) -> None:
     """Write the file in the format of its suffix: .onnx or .pt2."""
     writers = {".onnx": to_onnx, ".pt2": to_torch}
     if out.suffix not in writers:

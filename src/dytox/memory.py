@@ -18,7 +18,7 @@ Selection = Callable[[Tensor, int, torch.Generator], Tensor]
 
 VALUES = 2**19  # numbers processed together, as float64: 4 MiB, which stay in the cache over all turns
 CHECK = 4  # turns between two checks for the end
-NEVER = torch.iinfo(torch.int64).max
+_NEVER = torch.iinfo(torch.int64).max
 
 
 def exemplars_per_share(config: MemoryConfig, classes: int) -> int:
@@ -103,7 +103,7 @@ def _herd(classes: Sequence[Tensor], count: int) -> list[Tensor]:
 def _turns(normed: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
     """The first turn in which each image was selected (classes, n), until `wanted` (classes,) images are."""
     mean = normed.sum(dim=1) / sizes[:, None]
-    whole = torch.full(normed.shape[:2], NEVER)
+    whole = torch.full(normed.shape[:2], _NEVER)
     padding = torch.arange(normed.shape[1]) >= sizes[:, None]
     limits = (10 * sizes).clamp(min=1000)  # without `count`, so that the order is the same for any
     alive = torch.arange(len(normed))  # the classes that are not finished
@@ -116,19 +116,19 @@ def _turns(normed: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
             won[rows, best] = won[rows, best].clamp_(max=turn)
             target += mean - normed[rows, best]
             turn += 1
-        left = ((won < NEVER).sum(dim=1) < wanted[alive]) & (turn < limits[alive])
+        left = ((won < _NEVER).sum(dim=1) < wanted[alive]) & (turn < limits[alive])
         if not left.all():
             whole[alive] = won
             won, normed, mean, target, padding = (each[left] for each in (won, normed, mean, target, padding))
             alive, rows = alive[left], rows[: len(won)]
-    return whole.masked_fill_(whole >= limits[:, None], NEVER)  # selected after the limit of their class
+    return whole.masked_fill_(whole >= limits[:, None], _NEVER)  # selected after the limit of their class
 
 
 def _order(won: Tensor, features: Tensor, count: int) -> Tensor:
     """The first `count` selected images, then those closest to the mean."""
     order = won.argsort(stable=True)
-    winners = int((won < NEVER).sum())
+    winners = int((won < _NEVER).sum())
     if winners < min(count, len(won)):
         rest = _distances(features).argsort(stable=True)
-        order = torch.cat([order[:winners], rest[won[rest] == NEVER]])
+        order = torch.cat([order[:winners], rest[won[rest] == _NEVER]])
     return order[:count]

@@ -43,7 +43,7 @@ def _keep_state(state: Values, tensors: Tensors) -> tuple[Values, Tensors]:
 
 
 @dataclass(frozen=True)
-class Step:
+class FormatStep:
     """How one format becomes the next; what a step does not mention stays as it is.
 
     keys: renames and removes config keys in place, with `take` and `put`. It is also given recipes and
@@ -143,8 +143,8 @@ def _group(network: Values, tasks: list[int]) -> None:
         network |= {"sizes": network["increments"], "forgotten": [], "increments": tasks}
 
 
-STEPS: list[Step] = [
-    Step(  # from format 1 to 2
+STEPS: list[FormatStep] = [
+    FormatStep(  # from format 1 to 2
         keys=_encoder_of_every_network,
         added={"model.weights": None},
         network=_live_outputs,
@@ -162,7 +162,7 @@ def current() -> int:
     return 1 + len(STEPS)
 
 
-def check(found: Any, package: Any, what: object) -> int:
+def check_format(found: Any, package: Any, what: object) -> int:
     """The format found in `what`, refused where a newer version of the package wrote it."""
     if type(found) is not int or found < 1:
         raise UserError(f"{what} names no format that dytox ever had ({found!r}): restore it from a copy.")
@@ -222,7 +222,7 @@ def checkpoint(
     return state, kept
 
 
-def _from(found: int) -> Iterable[tuple[int, Step]]:
+def _from(found: int) -> Iterable[tuple[int, FormatStep]]:
     """The steps that are left, each with the format that it starts from."""
     return list(enumerate(STEPS, start=1))[found - 1 :]
 
@@ -236,7 +236,7 @@ def _explained(number: int) -> Iterator[None]:
         raise ValueError(f"its parts do not fit each other as those of format {number}, {error!r}") from error
 
 
-def _step_config(step: Step, values: Values) -> None:
+def _step_config(step: FormatStep, values: Values) -> None:
     step.keys(values)
     for key, value in step.added.items():
         put(values, key, copy.deepcopy(value))

@@ -145,7 +145,7 @@ def test_colours_of_our_own_still_reach_a_terminal(capsys: pytest.CaptureFixture
 
 def test_json_stays_the_same_and_is_safe_to_look_at() -> None:
     content = {"image": f"é {EVIL}\udc80"}
-    text = output.to_json(content)
+    text = output.printable_json(content)
     assert json.loads(text) == content
     assert text.startswith('{"image": "é ')
     assert not set(text) & {"\x1b", "\x07", "\x9b", "\u202e", "\udc80"}

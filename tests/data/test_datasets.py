@@ -55,9 +55,9 @@ def test_the_validation_share_comes_out_of_the_training_set() -> None:
 def test_a_split_is_the_same_every_time_whatever_the_global_seed() -> None:
     samples = numbered([0, 1] * 50)
     torch.manual_seed(1)
-    first = datasets.split(samples, 0.3, ("a", "b"))
+    first = datasets.split_dataset(samples, 0.3, ("a", "b"))
     torch.manual_seed(2)
-    second = datasets.split(samples, 0.3, ("a", "b"))
+    second = datasets.split_dataset(samples, 0.3, ("a", "b"))
     assert numbers(first[0]) == numbers(second[0])
     assert numbers(first[1]) == numbers(second[1])
     assert sorted(numbers(first[0]) + numbers(first[1])) == list(range(100))
@@ -71,14 +71,14 @@ def test_a_split_is_the_same_every_time_whatever_the_global_seed() -> None:
     ("count", "share", "held"), [(2, 0.01, 1), (2, 0.99, 1), (10, 0.25, 3), (10, 0.99, 9)]
 )
 def test_a_split_leaves_each_side_at_least_one_image(count: int, share: float, held: int) -> None:
-    kept, taken = datasets.split(numbered([0] * count), share, ("a",))
+    kept, taken = datasets.split_dataset(numbered([0] * count), share, ("a",))
     assert (len(kept), len(taken)) == (count - held, held)
 
 
 @pytest.mark.parametrize(("labels", "words"), [([0, 0, 1], "one image"), ([0, 0], "no image")])
 def test_a_class_with_too_few_images_is_named(labels: list[int], words: str) -> None:
     with pytest.raises(UserError, match=f"Class 'dog' has {words}"):
-        datasets.split(numbered(labels), 0.5, ("cat", "dog"))
+        datasets.split_dataset(numbered(labels), 0.5, ("cat", "dog"))
 
 
 @pytest.mark.parametrize("library", [np.asarray, torch.tensor])

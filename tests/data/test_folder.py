@@ -70,7 +70,7 @@ def test_hidden_files_notes_and_nested_folders_are_passed_over(tmp_path: Path) -
     (tmp_path / ".cache").mkdir()
     put(tmp_path / "a" / "nested" / "6.png")
     put(tmp_path / "a" / "UPPER.PNG")
-    found = folder.find(tmp_path)
+    found = folder.find_images(tmp_path)
     assert list(found) == ["a", "b"]
     assert [path.name for path in found["a"]] == ["0.png", "1.png", "2.png", "3.png", "4.png", "UPPER.PNG"]
 

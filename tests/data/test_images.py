@@ -18,7 +18,7 @@ import torch
 from PIL import Image, ImageFile, ImageOps
 
 from dytox.data import images
-from dytox.data.encoded import read
+from dytox.data.encoded import read_encoded
 from dytox.errors import UserError
 
 
@@ -291,7 +291,7 @@ def test_only_regular_files_are_opened_and_nothing_waits(tmp_path: Path, kind: s
             images.decode(path, 8)
         assert images.short_side(path) is None
         with pytest.raises(UserError, match=re.escape(f"{path} cannot be read")):
-            read(str(path))
+            read_encoded(str(path))
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

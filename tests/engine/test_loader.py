@@ -10,7 +10,7 @@ import torch
 from dytox import DyTox
 from dytox.config import AugmentConfig, PhaseConfig
 from dytox.data.augment import Augmentation
-from dytox.data.loader import Batch, Loader, epoch_order, split
+from dytox.data.loader import Batch, Loader, epoch_order, split_batches
 from dytox.data.samples import Samples
 from dytox.engine.distributed import World
 from dytox.randomness import Position
@@ -77,7 +77,7 @@ def equal(one: Batch, other: Batch) -> bool:
     ],
 )
 def test_the_tail_of_an_epoch(count, size, expected):
-    parts = split(torch.arange(count), size)
+    parts = split_batches(torch.arange(count), size)
     assert [len(part) for part in parts] == expected
     assert torch.equal(torch.cat(parts), torch.arange(count))
 

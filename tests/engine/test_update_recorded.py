@@ -18,7 +18,7 @@ from dytox.engine.update import Update
 from dytox.losses import Term
 from dytox.methods.dytox import DyToxMethod
 from dytox.models.base import ContinualModel, Output
-from dytox.models.original import translate
+from dytox.models.original import translate_original
 
 
 def phase(lr: float) -> PhaseConfig:
@@ -59,7 +59,7 @@ def test_five_training_and_three_finetuning_steps(recorded):
     """
     ours, exact = trajectory(recorded, torch.float32), trajectory(recorded, torch.float64)
     for stage, name in enumerate(("trained.", "finetuned.")):
-        _, expected = translate(recorded("trajectory", name))
+        _, expected = translate_original(recorded("trajectory", name))
         assert set(ours[stage]) <= set(expected)
         for key, weight in ours[stage].items():
             if key.endswith("pos_bias"):

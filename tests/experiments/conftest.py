@@ -32,7 +32,9 @@ def tiny_run() -> Callable[..., Config]:
     """The config of a tiny run; memory 24 where the method may have one."""
 
     def config(method: str = "dytox", **over: Any) -> Config:
-        memory = {"memory": {"size": 24, "per_class": None}} if registry.find(method).uses_memory else {}
+        memory = (
+            {"memory": {"size": 24, "per_class": None}} if registry.find_method(method).uses_memory else {}
+        )
         return recipes.compose("digits", method=method, values=merge(merge(TINY, memory), over))
 
     return config

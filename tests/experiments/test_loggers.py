@@ -14,7 +14,7 @@ import pytest
 from dytox.config import Config
 from dytox.engine.observer import Interrupted
 from dytox.errors import UserError
-from dytox.experiments.loggers import check
+from dytox.experiments.loggers import check_loggers
 from dytox.experiments.train import resume, train
 from dytox.experiments.watchers import Watcher
 from dytox.runs.run_directory import RunDirectory
@@ -80,7 +80,7 @@ def test_wandb_goes_on_where_the_run_was_cut_off(
     tiny_run: TinyRun, tmp_path: Path, wandb: list[tuple[str, Any]]
 ) -> None:
     config = tiny_run(**SMALL, runtime={"loggers": ["wandb"]})
-    check(config)
+    check_loggers(config)
     out = tmp_path / "run"
     with pytest.raises(Interrupted):
         train(config, out, Stopping())
@@ -103,8 +103,8 @@ def test_a_logger_that_is_not_installed_is_refused(
 
     monkeypatch.setattr(loggers, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="names tensorboard, which is not installed"):
-        check(tiny_run(runtime={"loggers": ["tensorboard"]}))
-    check(tiny_run())
+        check_loggers(tiny_run(runtime={"loggers": ["tensorboard"]}))
+    check_loggers(tiny_run())
 
 
 def test_an_unknown_logger_is_refused(tiny_run: TinyRun) -> None:

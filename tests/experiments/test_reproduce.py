@@ -126,7 +126,7 @@ def made(path: Path, config: Config, avg: float, last: float, **more: Any) -> di
 
 
 def test_a_run_is_begun_resumed_or_done_already(tmp_path: Path) -> None:
-    config = series.compose("digits", "dytox")
+    config = series.compose_series("digits", "dytox")
     calls: list[tuple[Config | None, Path]] = []
 
     def runner(config: Config | None, path: Path) -> dict[str, Any]:
@@ -141,22 +141,22 @@ def test_a_run_is_begun_resumed_or_done_already(tmp_path: Path) -> None:
     RunDirectory(path).write_metrics({"avg_top1": 3.0})
     assert series.outcome(config, path, runner, World()) == {"avg_top1": 3.0}
     assert len(calls) == 2
-    other = series.compose("digits", "dytox", asked=["training.epochs=7"])
+    other = series.compose_series("digits", "dytox", asked=["training.epochs=7"])
     with pytest.raises(UserError, match=r"holds a run of another config \(training.epochs 100, wanted 7\)"):
         series.outcome(other, path, runner, World())
-    slower = series.compose("digits", "dytox", asked=["runtime.threads=1"])
+    slower = series.compose_series("digits", "dytox", asked=["runtime.threads=1"])
     assert series.outcome(slower, path, runner, World()) == {"avg_top1": 3.0}
 
 
 def test_what_is_asked_of_the_memory_is_not_for_methods_without_one() -> None:
     asked = ["memory.size=20", "training.epochs=50"]
-    assert series.compose("digits", "dytox", asked=asked).memory.size == 20
-    joint = series.compose("digits", "joint", asked=asked)
+    assert series.compose_series("digits", "dytox", asked=asked).memory.size == 20
+    joint = series.compose_series("digits", "joint", asked=asked)
     assert (joint.memory.size, joint.training.epochs) == (0, 50)
 
 
 def test_runs_of_one_name_are_one_run_and_one_that_diverges_is_named(tmp_path: Path) -> None:
-    config, called = series.compose("digits", "dytox"), []
+    config, called = series.compose_series("digits", "dytox"), []
 
     def runner(config: Config | None, path: Path) -> dict[str, Any]:
         called.append(path.name)
@@ -191,7 +191,7 @@ def ablation(tmp_path: Path) -> tuple[PaperTable, dict[tuple[int, int], list[Fin
         path = tmp_path / str(row)
         avg = 10.0 + 2 * row if row < 5 else 17.0
         more = {"forgetting": 20.0 - row, "distance": 1.0 + row / 10}
-        figures = made(path, series.compose("digits", "dytox"), avg, avg - 5, **more)
+        figures = made(path, series.compose_series("digits", "dytox"), avg, avg - 5, **more)
         found[row, 0] = [FinishedRun(path, figures)]
     return rows, found
 
@@ -216,7 +216,7 @@ def test_the_table_beside_the_published_figures(ablation: Any) -> None:
 def test_several_runs_of_a_row_are_a_mean_and_a_deviation(tmp_path: Path) -> None:
     setting = Setting("s", "digits", ("#P", "Avg"))
     rows = PaperTable("x", "x", ("Method",), (setting,), (PaperRow(("DyTox",), "dytox"),))
-    config = series.compose("digits", "dytox")
+    config = series.compose_series("digits", "dytox")
     runs = [FinishedRun(tmp_path / str(v), made(tmp_path / str(v), config, v, v)) for v in (40.0, 42.0)]
     assert beside_published(rows, {(0, 0): runs}, small=False).rows == [["DyTox", 2.0, "41.00 ± 1.41"]]
 
@@ -232,7 +232,7 @@ def test_the_effects_that_the_text_names(ablation: Any) -> None:
 
 def test_the_overheads(tmp_path: Path) -> None:
     rows = find_table("overheads").at("demo")
-    config = series.compose("digits", "dytox", asked=["model.dim=8", "model.depth=1"])
+    config = series.compose_series("digits", "dytox", asked=["model.dim=8", "model.depth=1"])
     found = {}
     for row, (distance, forgetting) in enumerate([(1.2, 6.0), (1.0, 7.0), (1.1, 8.0)]):
         path = tmp_path / str(row)

@@ -21,7 +21,7 @@ from dytox.engine.observer import Observer
 from dytox.errors import UserError
 from dytox.growing import teaching
 from dytox.growing.plan import Plan
-from dytox.growing.source import find, read
+from dytox.growing.source import find_classes, read_pictures
 from dytox.learner import ContinualLearner
 
 Photos = Callable[..., Path]
@@ -173,7 +173,7 @@ def test_links_that_lead_out_are_passed_over_and_named(photos: Photos, tmp_path:
     (folder / "ant" / "link.png").symlink_to(outside)
     (folder / "ant" / "inside.png").symlink_to(folder / "bee" / "020.png")
     (folder / "linked").symlink_to(outside.parent)
-    found = find(folder)
+    found = find_classes(folder)
     assert list(found.classes) == ["ant", "bee"]
     assert len(found.classes["ant"]) == 21
     assert [sentence.split(" is a link")[0] for sentence in found.skipped] == [
@@ -181,7 +181,7 @@ def test_links_that_lead_out_are_passed_over_and_named(photos: Photos, tmp_path:
         str(folder / "linked" / "secret.png"),
     ]
     (folder / "ant" / "loop.png").symlink_to(folder / "ant" / "loop.png")
-    assert any("loop.png" in sentence for sentence in read(find(folder), 8).skipped)
+    assert any("loop.png" in sentence for sentence in read_pictures(find_classes(folder), 8).skipped)
 
 
 def test_files_that_may_not_be_read(photos: Photos, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_files_that_may_not_be_read(photos: Photos, monkeypatch: pytest.MonkeyPa
 
         opened = images.open_regular
         monkeypatch.setattr(images, "open_regular", refuse)
-    pictures = read(find(folder), 8)
+    pictures = read_pictures(find_classes(folder), 8)
     assert len(pictures.images) == 39
     assert len(pictures.skipped) == 1
     assert "000.png" in pictures.skipped[0]
@@ -228,7 +228,7 @@ def test_the_work_of_finding_files_grows_with_their_number(tmp_path: Path) -> No
 
         sys.setprofile(count_call)
         try:
-            found = find(tmp_path / str(count))
+            found = find_classes(tmp_path / str(count))
         finally:
             sys.setprofile(None)
         assert found.images == 2 * count

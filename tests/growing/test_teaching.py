@@ -19,7 +19,7 @@ from dytox.errors import UserError
 from dytox.growing import measure, teaching
 from dytox.growing.plan import PASSES, Plan, choose, make
 from dytox.growing.predictions import evaluate, predict
-from dytox.growing.source import find
+from dytox.growing.source import find_classes
 from dytox.learner import ContinualLearner
 from dytox.runs import locks
 
@@ -334,7 +334,7 @@ def test_a_long_lesson_is_estimated_from_its_first_steps(
 
 
 def test_what_a_new_model_is_made_by(photos: Photos, model: Path) -> None:
-    found = find(photos("one", 0, 3))
+    found = find_classes(photos("one", 0, 3))
     config = choose(found, None, "dytox", [])
     assert config.recipe == "own-images"
     assert config.data.image_size == 32
@@ -355,7 +355,7 @@ def test_what_a_new_model_is_made_by(photos: Photos, model: Path) -> None:
     ],
 )
 def test_a_schedule_is_as_long_as_its_training(photos: Photos, method: str, rates: list[float]) -> None:
-    found = find(photos("one", 0, 3))
+    found = find_classes(photos("one", 0, 3))
     training = choose(found, None, method, []).training
     assert training.epochs == 100
     assert [learning_rate(training, epoch) for epoch in (0, 5, 64, 65, 75, 99)] == pytest.approx(rates)
@@ -367,13 +367,13 @@ def test_a_schedule_is_as_long_as_its_training(photos: Photos, method: str, rate
 
 @pytest.mark.parametrize(("method", "epochs", "steps"), [("e2e", 10, [4, 8]), ("der", 30, [15])])
 def test_the_schedule_of_finetuning_too(photos: Photos, method: str, epochs: int, steps: list[int]) -> None:
-    finetuning = choose(find(photos("one", 0, 3)), None, method, []).finetuning
+    finetuning = choose(find_classes(photos("one", 0, 3)), None, method, []).finetuning
     assert (finetuning.epochs, finetuning.schedule.milestones) == (epochs, steps)
 
 
 def test_what_is_no_section_is_refused(photos: Photos) -> None:
     with pytest.raises(UserError, match="Config key training is a section"):
-        choose(find(photos("one", 0, 3)), None, "wa", ["training=5"])
+        choose(find_classes(photos("one", 0, 3)), None, "wa", ["training=5"])
 
 
 def test_what_may_change_later_and_what_not(photos: Photos, grow: Grow, model: Path) -> None:

@@ -135,7 +135,7 @@ def midway(tiny):
     def build(name: str, increments: Sequence[int], **over) -> Any:
         torch.manual_seed(0)
         config = registry.complete(tiny(name, **over))
-        method = registry.find(config.method.name)(config)
+        method = registry.find_method(config.method.name)(config)
         for classes in increments[:-1]:
             method.model.expand(classes)
         if len(increments) > 1:

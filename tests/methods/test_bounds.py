@@ -54,7 +54,7 @@ def test_joint_forgets_nothing(accuracies):
 @pytest.mark.parametrize("network", ["", "-resnet"])
 @pytest.mark.parametrize("name", ["finetune", "replay", "joint"])
 def test_an_old_class_learns_from_a_new_sample(tiny, made, name, network):
-    method = registry.find(name)(tiny(name + network))
+    method = registry.find_method(name)(tiny(name + network))
     method.model.expand(2)
     method.model.expand(3)
     samples = made(4, 5, each=3)  # of the last class alone
@@ -143,7 +143,9 @@ def test_a_memory_is_refused(tiny, name):
 
 
 def test_softmax_is_an_option(tiny, made):
-    method = registry.find("replay")(tiny("replay", loss={"activation": "softmax", "label_smoothing": 0.1}))
+    method = registry.find_method("replay")(
+        tiny("replay", loss={"activation": "softmax", "label_smoothing": 0.1})
+    )
     method.model.expand(4)
     samples = made(1, 2, each=2)
     batch = Batch.plain(samples.images / 255, samples.labels)

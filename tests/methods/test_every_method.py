@@ -200,7 +200,7 @@ def test_a_forgotten_class_is_gone_and_no_other_logit_moves_by_a_bit(run, made, 
 
 def test_it_introduces_itself(run):
     method = type(run[0].method)
-    assert registry.find(run[0].config.method.name) is method
+    assert registry.find_method(run[0].config.method.name) is method
     assert method.summary
     assert "\n" not in method.summary + method.cannot
 

@@ -44,7 +44,7 @@ SHORTER = {"bic": ["method.correction.epochs=2"], "simple_der": ["method.recover
 
 
 def options(name: str) -> list[str]:
-    method = registry.find(recipes.compose("digits", method=name).method.name)
+    method = registry.find_method(recipes.compose("digits", method=name).method.name)
     memory = ["memory.size=12", "memory.per_class=null"] if method.uses_memory else []
     return [*TINY, *memory, *SHORTER.get(name, [])]
 

@@ -76,7 +76,7 @@ def test_parameters_are_11_22_million(name, besides):
     """The backbone, a row of 512 for each of 100 classes, and what a head has besides."""
     config = registry.complete(recipes.compose("cifar100-10", method=name))
     with torch.device("meta"):
-        model = registry.find(config.method.name)(config).model
+        model = registry.find_method(config.method.name)(config).model
         for _ in range(10):
             model.expand(10)
     assert model.count_parameters() == 11_168_832 + 51_200 + besides

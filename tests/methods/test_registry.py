@@ -31,13 +31,13 @@ def elsewhere(monkeypatch):
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_the_package_has_it(name):
-    method = registry.find(name)
+    method = registry.find_method(name)
     assert issubclass(method, Method)
     assert method.name == name
 
 
 def test_a_method_of_somebody_else(elsewhere, tiny, made):
-    assert registry.find("elsewhere:Mine") is Mine
+    assert registry.find_method("elsewhere:Mine") is Mine
     config = tiny("elsewhere:Mine")
     learner = ContinualLearner(config)
     samples = made(0, 2)
@@ -57,7 +57,7 @@ def test_a_method_of_somebody_else(elsewhere, tiny, made):
 )
 def test_what_cannot_be_found_is_named(elsewhere, name, message):
     with pytest.raises(UserError, match=message) as refused:
-        registry.find(name)
+        registry.find_method(name)
     assert "\n" not in str(refused.value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dytox.models.conv import SHAPES, ConvEncoder
+from dytox.models.conv import _SHAPES, ConvEncoder
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_sixteen_tokens_of_an_image(size, pixels, dim):
     assert encoder.dim == dim
     assert encoder(images).tokens.shape == (2, 16, dim)
     sides = [(each.shape[1], each.shape[2]) for each in encoder(images).maps]
-    expected = [(channels, 4 * 2**place) for place, channels in enumerate(reversed(SHAPES[size].channels))]
+    expected = [(channels, 4 * 2**place) for place, channels in enumerate(reversed(_SHAPES[size].channels))]
     assert sides == expected[::-1]
 
 

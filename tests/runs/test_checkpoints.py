@@ -168,7 +168,7 @@ def test_a_newer_format_is_refused_and_no_older_checkpoint_is_taken_instead(
 ) -> None:
     save(checkpoints, 1)
     with monkeypatch.context() as newer:
-        newer.setattr(upgrade, "STEPS", [*upgrade.STEPS, upgrade.Step()])
+        newer.setattr(upgrade, "STEPS", [*upgrade.STEPS, upgrade.FormatStep()])
         newer.setattr(sealed, "__version__", "9.9")
         save(checkpoints, 2)
     formats = upgrade.current() + 1, upgrade.current()

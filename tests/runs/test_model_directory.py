@@ -169,25 +169,25 @@ def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "x.safetensors").write_bytes(outside.read_bytes())
     (folder / "link.safetensors").symlink_to(outside)
-    config = sealed.read(folder / "config.json", KIND)[0]
+    config = sealed.read_sealed(folder / "config.json", KIND)[0]
     config["files"]["model"] = {"name": name.format(outside=outside), "sha256": sha256}
-    sealed.write(folder / "config.json", KIND, config)
+    sealed.write_sealed(folder / "config.json", KIND, config)
     with pytest.raises(UserError, match="only a file in its own folder"):
         model_directory.load(folder)
 
 
 @pytest.mark.parametrize("named", [None, [], {}, {"model": "x"}, {"model": {"name": 1, "sha256": "x"}}])
 def test_config_that_does_not_name_its_files(tmp_path: Path, named: object) -> None:
-    sealed.write(tmp_path / "config.json", KIND, {"files": named})
+    sealed.write_sealed(tmp_path / "config.json", KIND, {"files": named})
     with pytest.raises(UserError, match="does not name its files"):
         model_directory.load(tmp_path)
 
 
 def test_history_that_is_no_list(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    config = sealed.read(tmp_path / "config.json", KIND)[0]
+    config = sealed.read_sealed(tmp_path / "config.json", KIND)[0]
     config["files"]["history"] = sealed.attach(tmp_path / "history.json", [b"{}"])
-    sealed.write(tmp_path / "config.json", KIND, config)
+    sealed.write_sealed(tmp_path / "config.json", KIND, config)
     with pytest.raises(UserError, match="history is not a list"):
         model_directory.load(tmp_path)
 

@@ -34,7 +34,7 @@ def page() -> list[str]:
     """Return the lines of the page."""
     lines = [ABOUT, *_section(Config(), ""), OPTIONS]
     for name in sorted(registry.BUILT_IN):
-        options = registry.find(name).Options
+        options = registry.find_method(name).Options
         if options.model_fields:
             lines += [f"### {name}", "", *_table(options(), "method."), ""]
     return lines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dytox.cli.options import FIRST, MEASURE, JsonOption, beginning
-from dytox.cli.output import console, say, to_json
+from dytox.cli.output import console, printable_json, say
 from dytox.cli.speed import show_speed
 from dytox.errors import UserError, unknown
 
@@ -84,7 +84,7 @@ def bench(
     settings = timing.Settings(numbers, batch, repeats, found_device(full))
     found: dict[str, Any] = {
         "format": 1,
-        "environment": environment.describe(),
+        "environment": environment.describe_environment(),
         "device": str(settings.device),
         "settings": {"tasks": list(numbers), "batch": batch, "repeats": repeats, "compile": compiled},
     }
@@ -92,7 +92,7 @@ def bench(
         if name in wanted:
             found[name] = measure()
     if as_json:
-        typer.echo(to_json(found, indent=2))
+        typer.echo(printable_json(found, indent=2))
     else:
         show_speed(found)
 

@@ -21,7 +21,7 @@ from dytox.cli.options import (
     SetOption,
     all_overrides,
 )
-from dytox.cli.output import console, safe, say, table, to_json
+from dytox.cli.output import console, printable_json, safe, say, table
 
 if TYPE_CHECKING:
     from dytox.config import Config
@@ -44,11 +44,13 @@ def methods() -> None:
     Example: dytox methods
     """
     from dytox import recipes
-    from dytox.methods.registry import find, places
+    from dytox.methods.registry import find_method, places
 
     known, rows = places(), list[tuple[str, ...]]()
     for name, about in recipes.methods().items():
-        found = find(name if name in known else name.partition("-")[0])  # a variant is named by its method
+        found = find_method(
+            name if name in known else name.partition("-")[0]
+        )  # a variant is named by its method
         what = [about or found.summary]
         what += [f"on a {found.works_on} encoder alone"] if name in known and found.works_on else []
         what += [f"cannot {found.cannot}"] if found.cannot else []
@@ -125,7 +127,9 @@ def doctor(as_json: JsonOption = False) -> None:
     found = examine()
     healthy = all(each.good or not each.needed for each in found)
     if as_json:
-        typer.echo(to_json({"healthy": healthy, "findings": [asdict(each) for each in found]}, indent=2))
+        typer.echo(
+            printable_json({"healthy": healthy, "findings": [asdict(each) for each in found]}, indent=2)
+        )
     else:
         _show_findings(console(), found)
         verdict = (

@@ -39,8 +39,8 @@ NewMethodOption = Annotated[
         "--method",
         "-m",
         metavar="METHOD",
-        help="The method of a new model; default ranpac, ncm below ten images a class, dytox with --encoder none. "
-        "A custom one (module:Class) is named each time.",
+        help="The method of a new model; default ranpac (ncm below ten images a class, dytox with --encoder "
+        "none). A custom one (module:Class) is named each time.",
         autocompletion=method_names,
         rich_help_panel=NEW,
     ),
@@ -124,13 +124,13 @@ def _learn(to: Console, plan: Plan) -> None:
     from dytox.cli.progress import Progress
     from dytox.engine.observer import Interrupted
     from dytox.growing import teaching
-    from dytox.growing.plan import state_of
+    from dytox.growing.plan import model_state
 
     with Progress(to) as progress:
         try:
             rows = teaching.teach(plan, progress)
         except (Interrupted, KeyboardInterrupt):  # maybe after the new state has replaced the old one
-            if state_of(plan.path) == plan.state:
+            if model_state(plan.path) == plan.state:
                 progress.goes_on = f"{plan.path} is as it was, and the same command continues"
             else:
                 progress.goes_on = f"{plan.path} has learned these images, nothing is left to do"

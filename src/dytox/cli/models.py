@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dytox.cli.options import SHARED, WHERE, JsonOption, ModelArgument, TrustedMethodOption
-from dytox.cli.output import console, listed, say, table, to_json, volume
+from dytox.cli.output import console, listed, printable_json, say, table, volume
 from dytox.text import plural
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMetho
 
     found = describe_model(model, method)
     if as_json:
-        typer.echo(to_json(asdict(found), indent=2))
+        typer.echo(printable_json(asdict(found), indent=2))
     else:
         _show(console(), found)
 
@@ -111,11 +111,11 @@ def export(
 
     Example: dytox export flowers/ --out flowers.onnx
     """
-    from dytox.export import write
+    from dytox.export import write_export
     from dytox.learner import ContinualLearner
 
     learner = ContinualLearner.load(model, method=method)
-    write(learner, out)
+    write_export(learner, out)
     say(
         console(),
         f"{out}: uint8 images (batch, {learner.size}, {learner.size}, 3) in, confidences (batch, "

@@ -71,12 +71,12 @@ def keys_of(context: typer.Context, incomplete: str) -> list[str]:
     if not incomplete.startswith("method."):
         return config_keys(incomplete)
     from dytox.errors import UserError
-    from dytox.methods.registry import find
+    from dytox.methods.registry import find_method
     from dytox.recipes import compose
 
     try:
         named = compose("digits", method=context.params.get("method") or "dytox").method.name
-        return beginning(f"{key}=" for key in _keys(find(named).Options, "method."))(incomplete)
+        return beginning(f"{key}=" for key in _keys(find_method(named).Options, "method."))(incomplete)
     except UserError:
         return []
 

@@ -56,7 +56,7 @@ def say(to: Console, text: str, style: str = "") -> None:
     to.print(Text(safe(text), style=style), soft_wrap=True)
 
 
-def to_json(content: Any, indent: int | None = None) -> str:
+def printable_json(content: Any, indent: int | None = None) -> str:
     """JSON with readable letters of every language; characters that steer a terminal are escaped."""
     text = json.dumps(content, indent=indent, ensure_ascii=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dytox.cli.options import ANSWER, FORM, JsonOption, ModelArgument, TrustedMethodOption
-from dytox.cli.output import console, finish, say, table, to_json
+from dytox.cli.output import console, finish, printable_json, say, table
 from dytox.errors import UserError
 from dytox.text import csv_line
 
@@ -119,7 +119,7 @@ def _write_json(found: Iterator[Prediction], _: int) -> None:
     """Print an array, entry by entry as they are found."""
     separator = "[\n"
     for each in found:
-        sys.stdout.write(f"{separator}  {to_json(each.to_json())}")
+        sys.stdout.write(f"{separator}  {printable_json(each.to_json())}")
         separator = ",\n"
     sys.stdout.write("\n]\n")
 
@@ -166,7 +166,7 @@ def evaluate(
 
     found, skipped = evaluated(ContinualLearner.load(model, method=method), folder)
     if as_json:
-        typer.echo(to_json(asdict(found), indent=2))
+        typer.echo(printable_json(asdict(found), indent=2))
     else:
         _show(console(), found)
     finish(skipped)

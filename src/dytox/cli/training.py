@@ -147,7 +147,7 @@ def _train(configs: Mapping[str, Config], folder: Path) -> None:
         else:  # finished runs are skipped, and an interrupted one is continued
             runs = {folder / name: complete(config) for name, config in configs.items()}
             for path, config in runs.items():
-                series.state_of(config, path)  # refuses a run of another config before the first run starts
+                series.run_state(config, path)  # refuses a run of another config before the first run starts
             runner = partial(run_one, world=world, trusted=trusted)
             found = [(path, series.outcome(config, path, runner, world)) for path, config in runs.items()]
     if world.main:

@@ -32,7 +32,7 @@ MD5 = "eb9058c3a382ffc7106e4002c42a8d85"
 FOLDER = "cifar-100-python"
 FILES = ("train", "test", "meta")
 CACHE = Path("~/.cache/dytox")
-MAX_BYTES = 1 << 28  # of a file and of the archive; the largest has 169 million
+_MAX_BYTES = 1 << 28  # of a file and of the archive; the largest has 169 million
 MAX_DEPTH = 1000  # of nested values; each batch of 1000 labels that is appended to a list counts as one
 
 _OPCODES = {
@@ -108,7 +108,7 @@ class _Unpickler(pickle.Unpickler):
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, encoding="bytes")
-        self._left = MAX_BYTES
+        self._left = _MAX_BYTES
 
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         known: dict[tuple[str, str], Callable[..., object]] = {
@@ -131,7 +131,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _read(path: Path) -> dict[bytes, object]:
     try:
-        with open_regular(path, MAX_BYTES) as file:
+        with open_regular(path, _MAX_BYTES) as file:
             _check_opcodes(file)
             file.seek(0)
             content = _Unpickler(file).load()
@@ -240,7 +240,7 @@ def _download(archive: Path) -> None:
         total = int(response.headers.get("Content-Length") or 0)
         print(f"Fetching {URL} ({total / 1e6:.0f} MB)", file=sys.stderr)
         done = tenth = 0
-        while done < MAX_BYTES and (block := response.read(1 << 20)):
+        while done < _MAX_BYTES and (block := response.read(1 << 20)):
             file.write(block)
             done += len(block)
             if total and done * 10 // total > tenth:
@@ -265,7 +265,7 @@ def _extract(archive: Path, origin: str, folder: Path) -> None:
             for name in FILES:
                 member = tar.getmember(f"{FOLDER}/{name}")
                 source = tar.extractfile(member)
-                if source is None or member.size > MAX_BYTES:
+                if source is None or member.size > _MAX_BYTES:
                     raise tarfile.TarError(f"{name} is no file of a sensible size")
                 with source, (folder / name).open("wb") as target:
                     shutil.copyfileobj(source, target)

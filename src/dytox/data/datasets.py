@@ -20,10 +20,10 @@ from dytox.errors import UserError, unknown
 from dytox.randomness import Position, generator
 
 Array: TypeAlias = Tensor | NDArray[Any]
-Loader: TypeAlias = Callable[[DataConfig], tuple[Samples, Samples | None, tuple[str, ...]]]
+DatasetLoader: TypeAlias = Callable[[DataConfig], tuple[Samples, Samples | None, tuple[str, ...]]]
 
 # Each returns a training set, a test set or None, and the names of the classes.
-LOADERS: dict[str, Loader] = {
+LOADERS: dict[str, DatasetLoader] = {
     "cifar100": cifar100.load,
     "digits": digits.load,
     "folder": folder.load,
@@ -35,11 +35,11 @@ MOST_HELD_OUT = 20  # images of a class, because they are stored in the model di
 WITHOUT_FILES = ("cifar100", "digits")  # they are loaded as pixels, not as image files
 
 
-def loader(config: DataConfig) -> Loader:
+def loader(config: DataConfig) -> DatasetLoader:
     """What loads the dataset that the config names; refused are a name that is none and keys it ignores."""
     if importing.is_place(config.dataset):
         return partial(_load_custom, importing.load(config.dataset, f"Dataset {config.dataset!r}"))
-    named = "huggingface" if config.dataset.startswith(hugging_face.PREFIX) else config.dataset
+    named = "huggingface" if config.dataset.startswith(hugging_face.DATASET_PREFIX) else config.dataset
     if named not in LOADERS:
         raise unknown("dataset", config.dataset, LOADERS)
     _refuse_unread(config, named)
@@ -61,9 +61,9 @@ def load(config: DataConfig) -> Dataset:
     """The dataset that the config names, at its image size and with its test set."""
     train, test, class_names = loader(config)(config)
     if test is None:
-        train, test = split(train, config.test_share, class_names)
+        train, test = split_dataset(train, config.test_share, class_names)
     if config.validation_share > 0:
-        train, test = split(train, config.validation_share, class_names)
+        train, test = split_dataset(train, config.validation_share, class_names)
     if config.image_size is not None:
         train, test = (_resized(part, config.image_size) for part in (train, test))
     return _complete(Dataset(config.dataset, train, test, class_names))
@@ -112,7 +112,7 @@ def as_images(array: Array) -> Tensor:
     return images.contiguous()
 
 
-def split(samples: Samples, share: float, class_names: Sequence[str]) -> tuple[Samples, Samples]:
+def split_dataset(samples: Samples, share: float, class_names: Sequence[str]) -> tuple[Samples, Samples]:
     """Split off `share` of every class, at least one image of each; the split is always the same."""
     first, second = [], []
     for label, name in enumerate(class_names):

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from dytox.data import images
 from dytox.data.augment import windows
-from dytox.data.encoded import Encoded, name_of, read
+from dytox.data.encoded import Encoded, file_name, read_encoded
 from dytox.errors import UserError
 from dytox.machine import cores
 
@@ -53,8 +53,8 @@ class Request:
     def whole(self) -> Chunk:
         """The request as one chunk."""
         return Chunk(
-            sources=[each if isinstance(each, str) else read(each) for each in self.encoded.sources],
-            names=[name_of(each) for each in self.encoded.sources],
+            sources=[each if isinstance(each, str) else read_encoded(each) for each in self.encoded.sources],
+            names=[file_name(each) for each in self.encoded.sources],
             size=self.encoded.size,
             resize=self.encoded.resize,
             crops=None if self.crops is None else self.crops.contiguous().numpy(),

@@ -33,7 +33,7 @@ class Row(Protocol):
         """The bytes of its file."""
 
 
-Source: TypeAlias = str | bytes | Row  # a string is the path of a file
+EncodedSource: TypeAlias = str | bytes | Row  # a string is the path of a file
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Encoded:
     Without augmentation the short side is resized to `resize` pixels and the middle is cropped out.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[EncodedSource, ...]
     size: int
     resize: int
 
@@ -59,7 +59,7 @@ class Encoded:
 
     def contents(self) -> list[bytes]:
         """The bytes of every image's file."""
-        return [read(source) for source in self.sources]
+        return [read_encoded(source) for source in self.sources]
 
     def kept(self) -> Encoded:
         """A copy that holds the bytes in memory and needs the files no longer."""
@@ -72,7 +72,7 @@ class Encoded:
         """
         digest = hashlib.blake2b("\0".join(map(_short_name, self.sources)).encode("utf-8", "replace"))
         for place in range(0, len(self), len(self) // FINGERPRINTED + 1):
-            digest.update(read(self.sources[place]))
+            digest.update(read_encoded(self.sources[place]))
         return digest.digest()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -106,7 +106,7 @@ class Encoded:
         return replace(first, sources=tuple(source for part in parts for source in part.sources))
 
 
-def read(source: Source) -> bytes:
+def read_encoded(source: EncodedSource) -> bytes:
     """The bytes of an image's file."""
     if isinstance(source, bytes):
         return source
@@ -118,17 +118,17 @@ def read(source: Source) -> bytes:
         raise UserError(f"{source} cannot be read: {error.strerror}.") from None
 
 
-def name_of(source: Source) -> str:
+def file_name(source: EncodedSource) -> str:
     """The name of an image in error messages."""
     if isinstance(source, bytes):
         return "An image in memory"
     return source if isinstance(source, str) else source.name
 
 
-def _short_name(source: Source) -> str:
+def _short_name(source: EncodedSource) -> str:
     """The name of the file without its folder, so that a dataset may be moved."""
     return (
         hashlib.blake2b(source).hexdigest()
         if isinstance(source, bytes)
-        else os.path.basename(name_of(source))
+        else os.path.basename(file_name(source))
     )

@@ -27,22 +27,22 @@ def load(config: DataConfig) -> tuple[Samples, Samples | None, tuple[str, ...]]:
     """Load the training set, the test set if the folder has one, and the names of the classes."""
     source = root(config)
     if not _subfolders(source / "train"):
-        train, test = find(source), None
+        train, test = find_images(source), None
     else:
-        train = find(source / "train")
+        train = find_images(source / "train")
         test_folder = next((source / name for name in ("val", "test") if (source / name).is_dir()), None)
-        test = find(test_folder) if test_folder else None
+        test = find_images(test_folder) if test_folder else None
     if len(train) < 2:
         raise UserError(f"{source} has one class only ({next(iter(train))}): at least two are needed.")
     if test is not None:
         _same_classes(train, test, source)
     size = config.image_size or default_size(train)
-    take = encoded if config.on_demand else read
+    take = encoded if config.on_demand else read_folder
     tested = None if test is None else take(test, size, config.resize)
     return take(train, size, config.resize), tested, tuple(train)
 
 
-def find(folder: Path) -> dict[str, list[Path]]:
+def find_images(folder: Path) -> dict[str, list[Path]]:
     """Find the image files of each class folder; raise if a class has none."""
     classes = {
         path.name: [file for file in visible(path) if file.suffix.lower() in images.suffixes()]
@@ -74,7 +74,7 @@ def encoded(classes: Classes, size: int, resize: int | None = None) -> Samples:
     return Samples(Encoded(paths, size, resize or size), _labels(classes))
 
 
-def read(classes: Classes, size: int, resize: int | None = None) -> Samples:
+def read_folder(classes: Classes, size: int, resize: int | None = None) -> Samples:
     """Decode all images, labelled by the order of the classes; one error names all unreadable files."""
     paths = [path for group in classes.values() for path in group]
     decoded, errors = images.decode_many(paths, size, images.centre(size, resize or size))

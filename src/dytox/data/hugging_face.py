@@ -23,7 +23,7 @@ from dytox.data.samples import Samples
 from dytox.errors import UserError
 from dytox.machine import read_regular
 
-PREFIX = "hf:"
+DATASET_PREFIX = "hf:"
 TESTS = ("test", "validation", "valid", "val")
 
 
@@ -106,8 +106,8 @@ def _splits(config: DataConfig) -> tuple[Mapping[str, Any], str]:
         raise UserError("Hugging Face datasets need the extra `hub`: pip install 'dytox[hub]'.") from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
-    named = config.dataset.startswith(PREFIX)
-    source = config.dataset.removeprefix(PREFIX) if named else str(folder.root(config))
+    named = config.dataset.startswith(DATASET_PREFIX)
+    source = config.dataset.removeprefix(DATASET_PREFIX) if named else str(folder.root(config))
     saved = any((Path(source) / name).is_file() for name in ("dataset_dict.json", "state.json"))
     try:
         found = datasets.load_from_disk(source) if saved else datasets.load_dataset(source)

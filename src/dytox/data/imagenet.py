@@ -46,7 +46,7 @@ def _load(config: DataConfig, wnids: Sequence[str]) -> tuple[Samples, Samples, t
     train = _in_folders(root / "train", wnids)
     flat = not any((root / "val" / wnid).is_dir() for wnid in wnids)
     val = _flat(root / "val", wnids) if flat else _in_folders(root / "val", wnids)
-    take = folder.read if config.on_demand is False else folder.encoded
+    take = folder.read_folder if config.on_demand is False else folder.encoded
     first, second = (take(part, config.image_size, config.resize) for part in (train, val))
     return first, second, tuple(wnids)
 

@@ -25,7 +25,7 @@ Reader = Callable[
     [Path, Sequence[str], Sequence[str]], dict[str, str]
 ]  # file, images, classes -> of each image
 
-MAX_BYTES = 1 << 26  # of a file that names the classes; the largest has 3 MB
+_MAX_BYTES = 1 << 26  # of a file that names the classes; the largest has 3 MB
 NUMBERS = "map_clsloc.txt"
 
 Element = tuple[int, bytes]  # a type, and its data
@@ -105,7 +105,7 @@ def _ground_truth(path: Path, stems: Sequence[str], wnids: Sequence[str]) -> dic
 def _lines(path: Path, least: int) -> Iterator[list[str]]:
     """The words of every line that is not empty; raise if one has less than `least`."""
     try:
-        lines = read_regular(path, MAX_BYTES).decode("utf-8").splitlines()
+        lines = read_regular(path, _MAX_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{path} cannot be read as text: replace it.") from None
     for number, line in enumerate(lines, 1):
@@ -136,7 +136,7 @@ def _numbered_wnids(path: Path) -> dict[str, str]:
     try:
         rows = next(
             _rows(data)
-            for kind, data in _elements(read_regular(path, MAX_BYTES)[_HEADER:])
+            for kind, data in _elements(read_regular(path, _MAX_BYTES)[_HEADER:])
             if kind == _MATRIX
         )
         return {str(_number(row["ILSVRC2012_ID"])): _text(row["WNID"]) for row in rows}
@@ -154,7 +154,7 @@ def _elements(data: bytes) -> Iterator[Element]:
             continue
         content = data[place + 8 : place + 8 + size]
         if kind == _COMPRESSED:
-            yield from _elements(zlib.decompressobj().decompress(content, MAX_BYTES))
+            yield from _elements(zlib.decompressobj().decompress(content, _MAX_BYTES))
             place += 8 + size
         else:
             yield kind, content

@@ -29,7 +29,7 @@ from torch.nn import functional
 from dytox.errors import UserError
 from dytox.machine import cores, open_regular
 
-Source: TypeAlias = str | Path | bytes | Image.Image
+ImageSource: TypeAlias = str | Path | bytes | Image.Image
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom
 Window: TypeAlias = Callable[[int, int], Box]  # takes the width and height of an image
 
@@ -86,7 +86,7 @@ def centre(inner: int, outer: int) -> Window:
 WHOLE = centre(1, 1)  # the largest square
 
 
-def decode(source: Source, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
+def decode(source: ImageSource, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
     """Decode an image file, its bytes or a Pillow image to uint8 RGB (3, size, size).
 
     Errors name the image by `name`, or else by the name of the file.
@@ -96,7 +96,7 @@ def decode(source: Source, size: int, window: Window = WHOLE, *, name: str | Non
 
 
 def decode_many(
-    paths: Sequence[Source], size: int, window: Window = WHOLE
+    paths: Sequence[ImageSource], size: int, window: Window = WHOLE
 ) -> tuple[Tensor, dict[int, UserError]]:
     """Decode files to (n, 3, size, size) in order, and collect the errors of the others by their index."""
     try:
@@ -147,7 +147,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def decode_aloud(source: Source, size: int, window: Window = WHOLE, *, name: str | None = None) -> Tensor:
+def decode_aloud(
+    source: ImageSource, size: int, window: Window = WHOLE, *, name: str | None = None
+) -> Tensor:
     """As `decode`, but with warnings: threads share them, so the caller uses `quiet` once for all threads."""
     if name is None:
         name = str(source) if isinstance(source, str | Path) else "The image data"

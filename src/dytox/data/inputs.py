@@ -24,7 +24,7 @@ OneImage: TypeAlias = str | Path | bytes | Image.Image | Array
 Images: TypeAlias = Array | str | Path | Image.Image | Sequence[OneImage]
 
 
-def read(given: Images, size: int, resize: int | None = None) -> Tensor:
+def read_images(given: Images, size: int, resize: int | None = None) -> Tensor:
     """Read images without labels as uint8 (n, 3, size, size); a folder is searched recursively.
 
     The short side of files and Pillow images is resized to `resize` (or `size`); the middle is cropped out.
@@ -50,10 +50,10 @@ def labelled(
 ) -> tuple[Tensor, list[str]]:
     """Read images and the class name of each; without `labels`, `given` is class folders or a dataset."""
     if labels is not None:
-        pixels, names = read(given, size, resize), named(labels)
+        pixels, names = read_images(given, size, resize), named(labels)
     elif isinstance(given, str | Path):
-        classes = folder.find(Path(given))
-        samples = folder.read(classes, size, resize)
+        classes = folder.find_images(Path(given))
+        samples = folder.read_folder(classes, size, resize)
         pixels, names = samples.pixels(), [list(classes)[label] for label in samples.labels.tolist()]
     elif isinstance(given, Samples):
         pixels, names = _of_size(given.pixels(), size), named(given.labels)

@@ -53,7 +53,7 @@ def epoch_order(count: int, repeats: int, source: torch.Generator) -> Tensor:
     return torch.randperm(count, generator=source).repeat_interleave(repeats)[:count]
 
 
-def split(order: Tensor, size: int) -> list[Tensor]:
+def split_batches(order: Tensor, size: int) -> list[Tensor]:
     """Split into batches of `size`; a rest of less than half a batch is added to the last batch."""
     parts = list(order.split(size))
     if len(parts) > 1 and len(parts[-1]) * 2 < size:
@@ -96,7 +96,7 @@ class Loader:
         """The sample indices of each global batch of the epoch."""
         source = generator(self.seed, replace(position, step=0), "order")
         order = epoch_order(len(self.samples), self.phase.repeats, source)
-        return split(order, self.phase.batch)
+        return split_batches(order, self.phase.batch)
 
     def pixels(self, batches: Sequence[Tensor], position: Position) -> Pixels:
         """The uint8 rows of this process for each batch from `position.step` on, decoded ahead."""

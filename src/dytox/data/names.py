@@ -13,7 +13,7 @@ def tidy(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def check(new: Iterable[str], known: Iterable[str] = ()) -> None:
+def check_names(new: Iterable[str], known: Iterable[str] = ()) -> None:
     """Raise if a new name is not printable, or differs from another one only in case or normalisation."""
     taken = {_alike(name): name for name in known}
     for name in new:

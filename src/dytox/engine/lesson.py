@@ -15,7 +15,7 @@ from dytox.data.samples import Samples
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
 from dytox.engine.method import Method
-from dytox.engine.phase import Source, Training
+from dytox.engine.phase import SampleSource, Training
 from dytox.errors import unknown
 from dytox.randomness import Position, generator, seeded
 
@@ -40,7 +40,7 @@ class Lesson:
         data = self.config.data
         return Augmentation(self.config.augment, mean=data.mean, std=data.std)
 
-    def samples(self, source: Source | Callable[[Lesson], Samples]) -> Samples:
+    def samples(self, source: SampleSource | Callable[[Lesson], Samples]) -> Samples:
         """The images of a source, or those that a function of the lesson returns."""
         if callable(source):
             return source(self)

@@ -15,7 +15,7 @@ from dytox.models.base import Constant
 if TYPE_CHECKING:
     from dytox.engine.lesson import Lesson
 
-Source = Literal["new", "new+memory", "memory", "all"]
+SampleSource = Literal["new", "new+memory", "memory", "all"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Training:
     """
 
     name: str
-    samples: Source | Callable[[Lesson], Samples]
+    samples: SampleSource | Callable[[Lesson], Samples]
     learns: Callable[[], Iterable[nn.Module | nn.Parameter]]
     config: PhaseConfig
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dytox.engine.distributed import World
 
-NEVER = float("inf")
+_NEVER = float("inf")
 
 
 class Sums:
@@ -17,16 +17,16 @@ class Sums:
 
     def __init__(self, losses: Mapping[str, float]) -> None:
         self._losses: dict[str, Tensor | float] = dict(losses)
-        self._bad_step: Tensor | float = NEVER
+        self._bad_step: Tensor | float = _NEVER
 
     def add(self, means: Mapping[str, Tensor], *, images: int, step: int) -> None:
         """Add the mean losses of one step with this number of images."""
         for name, mean in means.items():
             self._losses[name] = self._losses.get(name, 0.0) + mean.double() * images
-        self._bad_step = torch.where(means["total"].isfinite(), NEVER, float(step)).clamp(max=self._bad_step)
+        self._bad_step = torch.where(means["total"].isfinite(), _NEVER, float(step)).clamp(max=self._bad_step)
 
     def over(self, world: World) -> tuple[dict[str, float], int | None]:
         """The sums over all processes, and the first step at which any total was not finite, or None."""
         totals = world.total([float(each) for each in self._losses.values()])
         bad = world.least(float(self._bad_step))
-        return dict(zip(self._losses, totals, strict=True)), None if bad == NEVER else int(bad)
+        return dict(zip(self._losses, totals, strict=True)), None if bad == _NEVER else int(bad)

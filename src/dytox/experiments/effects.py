@@ -94,7 +94,7 @@ def forward_time(config: Config, tasks: int) -> float:
 
 @torch.no_grad()
 def _seconds(config: Config, tasks: int) -> float:
-    model = registry.find(config.method.name)(config).model.eval()
+    model = registry.find_method(config.method.name)(config).model.eval()
     for _ in range(tasks):
         model.expand(2)
     assert config.data.image_size is not None

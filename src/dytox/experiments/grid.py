@@ -76,7 +76,7 @@ def run_grid(
 ) -> list[Trial]:
     """Run every point of the grid that is not finished yet; return all of them, the best first."""
     points = list(product(*([f"{key}={value}" for value in listed] for key, listed in grid.items())))
-    configs = [series.compose(recipe, method, [SHARE], [*asked, *point], values) for point in points]
+    configs = [series.compose_series(recipe, method, [SHARE], [*asked, *point], values) for point in points]
     trials = []
     for place, (point, config) in enumerate(zip(points, configs, strict=True)):
         say(f"Run {place + 1} of {len(points)}: {', '.join(point)}")

@@ -78,7 +78,7 @@ LOGGERS: dict[str, tuple[Callable[[RunDirectory, Config, int], Logger], str]] = 
 }
 
 
-def check(config: Config) -> None:
+def check_loggers(config: Config) -> None:
     """Raise if the package of a logger is not installed, before anything is computed."""
     for name in config.runtime.loggers:
         if find_spec(name) is None:

@@ -153,7 +153,7 @@ def _planned(
     recipe: str, method: str, overrides: list[str], asked: Sequence[str], values: Mapping[str, Any] | None
 ) -> PlannedRun:
     changed = series.scaled(overrides, recipe, method)
-    config = series.compose(recipe, method, changed, asked, values)
+    config = series.compose_series(recipe, method, changed, asked, values)
     return PlannedRun(series.name_of(recipe, method, changed), config)
 
 

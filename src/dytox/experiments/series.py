@@ -27,7 +27,7 @@ def name_of(recipe: str, method: str, overrides: Iterable[str]) -> str:
     return "-".join(re.sub(r"[^\w.=+-]+", "_", part) for part in parts)
 
 
-def compose(
+def compose_series(
     recipe: str,
     method: str,
     overrides: Iterable[str] = (),
@@ -41,20 +41,20 @@ def compose(
     overrides, asked = list(overrides), list(asked)
     others = [each for each in asked if not each.startswith("memory.")]
     config = recipes.compose(recipe, method=method, overrides=[*overrides, *others], values=values)
-    if others != asked and registry.find(config.method.name).uses_memory:
+    if others != asked and registry.find_method(config.method.name).uses_memory:
         config = recipes.compose(recipe, method=method, overrides=[*overrides, *asked], values=values)
     return registry.complete(config)
 
 
 def outcome(config: Config, path: Path, run: Runner, world: World) -> dict[str, Any]:
     """The content of the run's `metrics.json`, after whatever is left of it was done."""
-    state = world.agree(state_of(config, path))  # the main process may make files before the others look
+    state = world.agree(run_state(config, path))  # the main process may make files before the others look
     if state == "done":
         return RunDirectory(path).read_metrics()
     return run(None if state == "begun" else config, path)
 
 
-def state_of(config: Config, path: Path) -> str:
+def run_state(config: Config, path: Path) -> str:
     """Whether the run is new, begun or done; a run of another config is refused."""
     directory = RunDirectory(path)
     if not (path / "config.yaml").exists():

@@ -36,7 +36,7 @@ from dytox.runs.run_directory import RunDirectory
 
 def prepare(config: Config) -> tuple[Config, Scenario]:
     """The config with everything resolved, and its scenario; what cannot work is refused here."""
-    loggers.check(config)
+    loggers.check_loggers(config)
     config = registry.complete(config)
     set_up(config.runtime)
     dataset = datasets.load(config.data)

@@ -17,7 +17,7 @@ from dytox.data.samples import Samples
 from dytox.engine.schedule import stretched
 from dytox.errors import UserError
 from dytox.growing import source
-from dytox.growing.source import Source
+from dytox.growing.source import ImageFolder
 from dytox.learner import ContinualLearner
 from dytox.learner.classifier import placed
 from dytox.methods import registry
@@ -73,7 +73,7 @@ def make(
     frozen: bool = True,
 ) -> Plan:
     """What learning this folder would do; `encoder` is a pretrained one for a new model, or "none"."""
-    found, state = source.find(folder), state_of(path)
+    found, state = source.find_classes(folder), model_state(path)
     reason = ""
     if state is None:
         if method is None:
@@ -85,7 +85,7 @@ def make(
         learner = changed(ContinualLearner.load(path, method=method), overrides)
         if method not in (None, learner.config.method.name):
             raise UserError(f"{path} is a model of {learner.config.method.name}: its method cannot change.")
-    pictures = source.read(found, learner.size, learner.config.data.resize)
+    pictures = source.read_pictures(found, learner.size, learner.config.data.resize)
     samples, new = learner.sorted_in(pictures.images, pictures.names)
     fresh = learner.fresh(samples, new, list(map(str, pictures.paths)))
     learned, held = hold_out(fresh, held_out, learner.held_out)
@@ -108,7 +108,7 @@ def make(
 
 
 def default(
-    found: Source, held_out: float, recipe: str | None, encoder: str | None, *, frozen: bool
+    found: ImageFolder, held_out: float, recipe: str | None, encoder: str | None, *, frozen: bool
 ) -> tuple[str | None, str, str]:
     """The encoder, the method and the reason for them, where nobody chose a method.
 
@@ -125,14 +125,14 @@ def default(
     return name, method, reason if encoder else f"{reason} --encoder none learns from scratch."
 
 
-def state_of(path: Path) -> str | None:
+def model_state(path: Path) -> str | None:
     """Another for every state of a model directory; None where there is none."""
     config = path / "config.json"
     return hashlib.sha256(files.read(config)).hexdigest() if config.exists() else None
 
 
 def choose(
-    found: Source,
+    found: ImageFolder,
     recipe: str | None,
     method: str,
     overrides: Iterable[str],

@@ -84,13 +84,13 @@ def evaluate(learner: ContinualLearner, folder: Path | None) -> tuple[Assessment
         if not len(learner.held_out):
             raise UserError("This model holds no images out to measure by: name a folder of images.")
         return learner.assess(learner.held_out), []
-    found = source.find(folder)
+    found = source.find_classes(folder)
     strange = [name for name in found.classes if name not in learner.class_names]
     if len(strange) == len(found.classes):
         raise UserError(f"The model knows none of the classes in {folder}, such as {strange[0]!r}.")
     known = {name: paths for name, paths in found.classes.items() if name not in strange}
-    pictures = source.read(
-        source.Source(folder, known, found.skipped), learner.size, learner.config.data.resize
+    pictures = source.read_pictures(
+        source.ImageFolder(folder, known, found.skipped), learner.size, learner.config.data.resize
     )
     labels = torch.tensor([learner.class_names.index(name) for name in pictures.names])
     passed = [f"{folder / name} is a class that the model does not know." for name in strange]

@@ -11,12 +11,12 @@ from pathlib import Path
 from torch import Tensor
 
 from dytox.data import folder, images
-from dytox.data.names import check, tidy
+from dytox.data.names import check_names, tidy
 from dytox.errors import UserError
 
 
 @dataclass(frozen=True)
-class Source:
+class ImageFolder:
     """The image files of each class, and a sentence for each that is passed over."""
 
     root: Path
@@ -45,15 +45,15 @@ class Pictures:
         return digest.hexdigest()
 
 
-def find(root: Path) -> Source:
+def find_classes(root: Path) -> ImageFolder:
     """The classes of a folder. Links that lead out of it are passed over, hidden folders not even named."""
     if not root.is_dir():
         raise UserError(f"There is no folder {root}: name one that holds a folder for each class.")
     classes: dict[str, list[Path]] = {}
     skipped: list[str] = []
     home = Path(os.path.realpath(root))
-    found = folder.find(root)
-    check(found)
+    found = folder.find_images(root)
+    check_names(found)
     for name, paths in found.items():
         inside = []
         for path in paths:
@@ -65,10 +65,10 @@ def find(root: Path) -> Source:
             classes[tidy(name)] = inside
     if not classes:
         raise UserError(f"Nothing in {root} can be used, {_first(skipped)}")
-    return Source(root, classes, skipped)
+    return ImageFolder(root, classes, skipped)
 
 
-def read(source: Source, size: int, resize: int | None = None) -> Pictures:
+def read_pictures(source: ImageFolder, size: int, resize: int | None = None) -> Pictures:
     """All images that can be read, at one size; at least one."""
     paths = [path for group in source.classes.values() for path in group]
     names = [name for name, group in source.classes.items() for _ in group]

@@ -16,7 +16,7 @@ from dytox.engine.observer import Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.errors import UserError
 from dytox.growing.measure import AccuracyChange, accuracy_changes, right
-from dytox.growing.plan import Plan, state_of
+from dytox.growing.plan import Plan, model_state
 from dytox.learner import ContinualLearner
 from dytox.learner.keeping import Keeper
 from dytox.runs import files, locks
@@ -32,7 +32,7 @@ def teach(plan: Plan, observer: Observer | None = None) -> list[AccuracyChange]:
     set_up(learner.config.runtime)
     before = right(learner, measured)
     with locked(path):
-        if state_of(path) != plan.state:
+        if model_state(path) != plan.state:
             raise UserError(f"{path} was changed by somebody else meanwhile: start again.")
         learned = {"model": plan.state, "images": plan.fingerprint, "held": len(plan.held)}
         keeper = Keeper(Checkpoints(path / ".learning"), learner, learned, "The lesson")

@@ -69,7 +69,7 @@ class Classifier:
         """The method before its first task; with `saved` its weights are loaded afterwards."""
         built = from_saved_state(self.config) if saved else self.config
         with seeded(self.config.seed, Position(), "model"):
-            method = registry.find(self.config.method.name)(built).eval()
+            method = registry.find_method(self.config.method.name)(built).eval()
         method.config = self.config
         if self.config.model.encoder == "own":
             if method.needs_all_images:
@@ -106,7 +106,9 @@ class Classifier:
 
         They are calibrated on images that were held out (`dytox.calibration`), where there are some.
         """
-        return self.confidences(inputs.read(images, self.size, self.config.data.resize)).float().numpy()
+        return (
+            self.confidences(inputs.read_images(images, self.size, self.config.data.resize)).float().numpy()
+        )
 
     @overload
     def predict(self, images: Images) -> list[str]: ...
@@ -118,9 +120,9 @@ class Classifier:
         With `reject`, a share such as 0.05: None where the confidence is below the one from which on at
         most this share of the answers was wrong on held-out images.
         """
-        confidence, places = self.confidences(inputs.read(images, self.size, self.config.data.resize)).max(
-            dim=1
-        )
+        confidence, places = self.confidences(
+            inputs.read_images(images, self.size, self.config.data.resize)
+        ).max(dim=1)
         named = [self.class_names[place] for place in places.tolist()]
         if reject is None:
             return named

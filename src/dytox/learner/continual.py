@@ -19,7 +19,7 @@ from dytox.checking import merge
 from dytox.config import Config
 from dytox.data import inputs
 from dytox.data.datasets import hold_out
-from dytox.data.names import check, in_order, tidy
+from dytox.data.names import check_names, in_order, tidy
 from dytox.data.samples import Samples, Stored
 from dytox.data.scenario import Task
 from dytox.engine.distributed import World
@@ -101,7 +101,7 @@ class ContinualLearner(Classifier):
     def sorted_in(self, images: Stored, names: Sequence[str]) -> tuple[Samples, list[str]]:
         """Label images: known classes have their place, new ones follow; return samples and the new names."""
         new = in_order(set(names) - set(self.class_names))
-        check(new, self.class_names)
+        check_names(new, self.class_names)
         place = {name: label for label, name in enumerate([*self.class_names, *new])}
         return Samples(images, torch.tensor([place[name] for name in names])), new
 

@@ -67,7 +67,7 @@ def _check_weights(
 ) -> None:
     """Compares shapes before anything is allocated: a small file cannot ask for all of the machine."""
     with torch.device("meta"):
-        method = registry.find(config.method.name)(from_saved_state(registry.complete(config)))
+        method = registry.find_method(config.method.name)(from_saved_state(registry.complete(config)))
         if config.model.encoder == "own":
             module = OwnEncoder(encoder or nn.Identity(), config.model.dim)
             method.model.put_encoder(module.to("meta"))

@@ -41,7 +41,7 @@ def places() -> dict[str, str]:
     return {**found, **BUILT_IN}
 
 
-def find(name: str) -> type[Method]:
+def find_method(name: str) -> type[Method]:
     """The class of a method, by its name or as `module:Class`."""
     from dytox.engine.method import Method
 
@@ -60,7 +60,7 @@ def complete(config: Config) -> Config:
     from dytox.config import MethodConfig
     from dytox.models.encoders import refuse_encoder
 
-    method = find(config.method.name)
+    method = find_method(config.method.name)
     options = validate(method.Options, config.method.options, "method.")
     refuse_encoder(config.method.name, method.works_on, config.model)
     if config.memory.size and not method.uses_memory:

@@ -13,11 +13,11 @@ from torch.nn.functional import gelu, max_pool2d
 from dytox.models.base import Encoder, Encoding
 from dytox.models.batchnorm import BatchNorm2d
 
-Size = Literal["tiny", "small", "medium"]
+ConvSize = Literal["tiny", "small", "medium"]
 
 
 @dataclass(frozen=True)
-class Shape:
+class _Shape:
     """Channels after the stem and of each stage; the stem merges squares of `patch` pixels a side."""
 
     stem: int
@@ -25,10 +25,10 @@ class Shape:
     patch: int
 
 
-SHAPES: dict[Size, Shape] = {
-    "tiny": Shape(32, (64, 128), patch=1),  # images of 8 pixels: 16 tokens, 11 million multiplications
-    "small": Shape(32, (64, 128, 256), patch=2),  # images of 32 pixels: 16 tokens, 71 million
-    "medium": Shape(64, (96, 192, 384), patch=2),  # images of 32 pixels: 16 tokens, 163 million
+_SHAPES: dict[ConvSize, _Shape] = {
+    "tiny": _Shape(32, (64, 128), patch=1),  # images of 8 pixels: 16 tokens, 11 million multiplications
+    "small": _Shape(32, (64, 128, 256), patch=2),  # images of 32 pixels: 16 tokens, 71 million
+    "medium": _Shape(64, (96, 192, 384), patch=2),  # images of 32 pixels: 16 tokens, 163 million
 }
 
 
@@ -76,9 +76,9 @@ class ConvEncoder(Encoder):
     which convolutions on CPUs are fastest with. Without `last_activation` features may be negative.
     """
 
-    def __init__(self, size: Size = "small", *, last_activation: bool = True) -> None:
+    def __init__(self, size: ConvSize = "small", *, last_activation: bool = True) -> None:
         super().__init__()
-        shape = SHAPES[size]
+        shape = _SHAPES[size]
         self.dim = shape.channels[-1]
         self.stem = Layer(3, shape.stem, size=shape.patch, stride=shape.patch, padding=0)
         widths = (shape.stem, *shape.channels)

@@ -13,7 +13,7 @@ from dytox.models.base import ContinualModel, Encoder, Output
 from dytox.models.cached import Cached
 from dytox.models.decoders import make_decoder
 from dytox.models.heads import IndependentHeads, SingleHead, TaskHead, TokenHeads
-from dytox.models.original import translate
+from dytox.models.original import translate_original
 from dytox.models.transformer import Attention, TransformerEncoder
 
 MOST_TOKENS = 10_000
@@ -174,7 +174,7 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
     @classmethod
     def from_original(cls, state: Mapping[str, Tensor], *, image_size: int, heads: int) -> DyTox:
         """The model of a state dict of the authors' code."""
-        shape, weights = translate(state)
+        shape, weights = translate_original(state)
         model = cls(
             image_size=image_size,
             patch_size=shape.patch_size,

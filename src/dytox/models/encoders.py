@@ -16,10 +16,10 @@ from dytox.config import Config, ModelConfig
 from dytox.errors import UserError, unknown
 from dytox.models import efficientnet, hugging_face
 from dytox.models.base import Encoder
-from dytox.models.conv import ConvEncoder, Size
+from dytox.models.conv import ConvEncoder, ConvSize
 from dytox.models.efficientnet import EfficientNetLite
 from dytox.models.hugging_face import HuggingFaceEncoder
-from dytox.models.pretrained import OwnEncoder, VisionTransformer, Weights, translate
+from dytox.models.pretrained import OwnEncoder, VisionTransformer, Weights, translate_vit
 from dytox.models.resnet import HybridEncoder, Name, ResNet
 from dytox.models.transformer import TransformerEncoder
 
@@ -128,7 +128,7 @@ def _resnet(name: Name, config: Config) -> Encoder:
     return ResNet(name, stem=config.model.stem, last_relu=config.model.last_relu)
 
 
-def _conv(size: Size, config: Config) -> Encoder:
+def _conv(size: ConvSize, config: Config) -> Encoder:
     return ConvEncoder(size, last_activation=config.model.last_relu)
 
 
@@ -184,7 +184,7 @@ def own_encoder(module: nn.Module | None, config: Config) -> OwnEncoder:
 def read_vit(path: Path) -> Weights:
     """The weights of a plain ViT in a safetensors file."""
     try:
-        return translate(load_file(path))
+        return translate_vit(load_file(path))
     except FileNotFoundError:
         raise UserError(f"{path} is missing: model.weights names the file of a pretrained encoder.") from None
     except (SafetensorError, OSError) as error:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dytox.errors import UserError
 
-RENAMED = (
+_RENAMED = (
     (r"^module\.", ""),
     (r"^patch_embed\.proj\.", "encoder.tokenizer.proj."),
     (r"^pos_embed$", "encoder.tokenizer.pos_embed"),
@@ -28,7 +28,7 @@ RENAMED = (
 
 
 @dataclass(frozen=True)
-class Shape:
+class OriginalShape:
     """What the weights themselves say about the architecture."""
 
     patch_size: int
@@ -41,12 +41,12 @@ class Shape:
 
 def rename(name: str) -> str:
     """One name of the authors' code in ours."""
-    for pattern, replacement in RENAMED:
+    for pattern, replacement in _RENAMED:
         name = re.sub(pattern, replacement, name)
     return name
 
 
-def translate(state: Mapping[str, Tensor]) -> tuple[Shape, dict[str, Tensor]]:
+def translate_original(state: Mapping[str, Tensor]) -> tuple[OriginalShape, dict[str, Tensor]]:
     """The architecture and the weights under our names."""
     weights = {rename(name): tensor for name, tensor in state.items() if "rel_indices" not in name}
     try:
@@ -55,7 +55,7 @@ def translate(state: Mapping[str, Tensor]) -> tuple[Shape, dict[str, Tensor]]:
             weights[name] = weights[name].reshape(1, -1)  # (1, 1, dim) there
         dim, _, patch_size, _ = weights["encoder.tokenizer.proj.weight"].shape
         tasks = sum(name.startswith("task_tokens.") for name in weights)
-        shape = Shape(
+        shape = OriginalShape(
             patch_size=patch_size,
             dim=dim,
             depth=len({name.split(".")[2] for name in weights if name.startswith("encoder.sabs.")}),

@@ -18,7 +18,7 @@ POOLED = (5, 7)  # levels whose map is halved
 POOLED_LARGE = (3, 5, 7)  # with the stem for large images
 
 
-def convolution(inputs: int, outputs: int, *, size: int = 3, stride: int = 1) -> list[nn.Module]:
+def _convolution(inputs: int, outputs: int, *, size: int = 3, stride: int = 1) -> list[nn.Module]:
     """With a bias, as in the authors' code and the published counts, which is not trained.
 
     BatchNorm follows and takes it away again: its gradient is rounding, which Adam would turn into drift.
@@ -37,16 +37,16 @@ class Level(nn.Module):
         self.inputs, self.outputs, self.large_stem, self.pooled = inputs, outputs, large_stem, pooled
         self.used = nn.ModuleDict()
         wider = inputs != outputs and inputs != 3
-        self.shortcut = nn.Sequential(*convolution(inputs, outputs), nn.ReLU()) if wider else None
+        self.shortcut = nn.Sequential(*_convolution(inputs, outputs), nn.ReLU()) if wider else None
 
     def add(self, place: int) -> None:
         """A new module at this place."""
         if self.inputs == 3:
             size, stride = (7, 2) if self.large_stem else (3, 1)
-            layers = [*convolution(3, self.outputs, size=size, stride=stride), nn.ReLU()]
+            layers = [*_convolution(3, self.outputs, size=size, stride=stride), nn.ReLU()]
         else:
-            first = convolution(self.inputs, self.outputs)
-            layers = [*first, nn.ReLU(), *convolution(self.outputs, self.outputs)]
+            first = _convolution(self.inputs, self.outputs)
+            layers = [*first, nn.ReLU(), *_convolution(self.outputs, self.outputs)]
         self.used[str(place)] = nn.Sequential(*layers)
 
     def free(self, places: int) -> list[int]:

@@ -16,10 +16,10 @@ from dytox.models.attention import SelfAttention, linear, split_heads
 from dytox.models.base import Encoder, Encoding
 from dytox.models.transformer import SelfAttentionBlock
 
-EPSILON = 1e-6  # of a ViT's LayerNorms
+_EPSILON = 1e-6  # of a ViT's LayerNorms
 
 # timm's names and Hugging Face's -> ours
-RENAMED = (
+_RENAMED = (
     (r"^(module|vit)\.", ""),
     (r"^(patch_embed\.proj|embeddings\.patch_embeddings\.projection)\.", "proj."),
     (r"^embeddings\.", ""),
@@ -33,7 +33,7 @@ RENAMED = (
     (r"\.(mlp\.fc2|output\.dense)\.", ".mlp.2."),
     (r"^layernorm\.", "norm."),
 )
-LEFT_OUT = re.compile(r"(head|head_dist|classifier|pooler|fc_norm|pre_logits)\.")
+_LEFT_OUT = re.compile(r"(head|head_dist|classifier|pooler|fc_norm|pre_logits)\.")
 
 
 class QkvAttention(SelfAttention):
@@ -68,7 +68,7 @@ class VisionTransformer(Encoder):
         self.norm = nn.LayerNorm(dim)
         for part in self.modules():
             if isinstance(part, nn.LayerNorm):
-                part.eps = EPSILON
+                part.eps = _EPSILON
 
     def forward(self, images: Tensor, keep: Tensor | None = None) -> Encoding:
         """Images as tokens (batch, 1 + patches, dim)."""
@@ -133,10 +133,10 @@ class Weights:
         return {**self.tensors, "pos_embed": torch.cat([token, square.flatten(2).transpose(1, 2)], dim=1)}
 
 
-def translate(state: Mapping[str, Tensor]) -> Weights:
+def translate_vit(state: Mapping[str, Tensor]) -> Weights:
     """The weights of a plain ViT as timm or Hugging Face save it."""
     tensors = {_rename(name): tensor for name, tensor in state.items()}
-    tensors = {name: tensor for name, tensor in tensors.items() if not LEFT_OUT.match(name)}
+    tensors = {name: tensor for name, tensor in tensors.items() if not _LEFT_OUT.match(name)}
     for name in [name for name in tensors if ".attn.query." in name]:
         parts = [tensors.pop(name.replace("query", part)) for part in ("query", "key", "value")]
         tensors[name.replace("query", "qkv")] = torch.cat(parts)
@@ -164,6 +164,6 @@ def translate(state: Mapping[str, Tensor]) -> Weights:
 
 
 def _rename(name: str) -> str:
-    for pattern, replacement in RENAMED:
+    for pattern, replacement in _RENAMED:
         name = re.sub(pattern, replacement, name)
     return name

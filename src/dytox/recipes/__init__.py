@@ -162,7 +162,7 @@ def _presets(method: str) -> tuple[str, list[tuple[str, Preset]]]:
         above = content.pop("extends")
         variants.insert(0, (f"method {name}", validate(Preset, content)))
         name, base = above, base or content.get("base", "")
-    own = registry.find(name)
+    own = registry.find_method(name)
     base = base or own.preset.base
     if base not in reading.names("bases"):
         raise unknown(f"base of the method {name}", base, reading.names("bases"))

@@ -46,10 +46,10 @@ class Checkpoints:
         files.make_folder(self.folder, member=True)
         source = self._source(position)
         try:
-            encoded = tensor_file.encode(tensors)
+            encoded = tensor_file.encode_tensors(tensors)
             reference = sealed.attach(source.with_suffix(".safetensors"), encoded, member=True)
             content = {"position": asdict(position), "tensors": reference, "state": dict(state)}
-            sealed.write(source, _KIND, content, member=True)
+            sealed.write_sealed(source, _KIND, content, member=True)
             kept = [each for each in self._positions() if each <= position][-self.keep :]
             self._remove_all_but(kept)
         finally:
@@ -91,7 +91,7 @@ class Checkpoints:
         return sorted(Position(*map(int, match.groups())) for match in matches if match)
 
     def _load(self, source: Path, skipped: list[str]) -> Checkpoint:
-        content, found = sealed.read(source, _KIND)
+        content, found = sealed.read_sealed(source, _KIND)
         tensors, _ = files.read_tensors(*sealed.follow(source, content["tensors"]))
         try:
             state, tensors = upgrade.checkpoint(content["state"], tensors, found)
@@ -110,7 +110,7 @@ class Checkpoints:
         for position in self._positions():
             source = self._source(position)
             try:
-                named.add(sealed.follow(source, sealed.read(source, _KIND)[0]["tensors"])[0])
+                named.add(sealed.follow(source, sealed.read_sealed(source, _KIND)[0]["tensors"])[0])
             except UserError:
                 named.update(self.folder.glob(f"{source.stem}-*.safetensors"))
         for path in set(self.folder.glob("checkpoint-*.safetensors")) - named:

@@ -16,7 +16,7 @@ import torch
 _PACKAGES = ("dytox", "torch", "numpy", "pillow", "safetensors")
 
 
-def describe() -> dict[str, Any]:
+def describe_environment() -> dict[str, Any]:
     """Versions, machine and command line of this process, now."""
     return {
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),

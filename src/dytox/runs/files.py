@@ -230,14 +230,14 @@ def write_tensors(
     member: bool = False,
 ) -> str:
     """Tensors as a safetensors file; returns its SHA-256."""
-    return write(path, tensor_file.encode(tensors, metadata), member=member)[1]
+    return write(path, tensor_file.encode_tensors(tensors, metadata), member=member)[1]
 
 
 def read_tensors(path: Path, sha256: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors (on the CPU) and metadata; without a SHA-256 only the file's structure is checked."""
     data = read(path, sha256)
     try:
-        return tensor_file.decode(data)
+        return tensor_file.decode_tensors(data)
     except ValueError as error:
         raise damaged(path, str(error)) from error
 

@@ -48,11 +48,13 @@ def save(
         _refuse_foreign(config)
         before = {each.name for each in folder.iterdir()}
         try:
-            named = {"model": sealed.attach(folder / "model.safetensors", tensor_file.encode(model))}
+            named = {"model": sealed.attach(folder / "model.safetensors", tensor_file.encode_tensors(model))}
             if memory is not None:
-                named["memory"] = sealed.attach(folder / "memory.safetensors", tensor_file.encode(memory))
+                named["memory"] = sealed.attach(
+                    folder / "memory.safetensors", tensor_file.encode_tensors(memory)
+                )
             named["history"] = sealed.attach(folder / "history.json", [files.to_json(history, indent=2)])
-            sealed.write(config, _KIND, {**description, "files": named})
+            sealed.write_sealed(config, _KIND, {**description, "files": named})
         finally:
             _clean(config, before)
 
@@ -67,7 +69,7 @@ def load(path: str | Path) -> SavedModel:
         raise files.not_a("model", folder, without="config.json")
     before = None
     while True:
-        config, found = sealed.read(folder / "config.json", _KIND)
+        config, found = sealed.read_sealed(folder / "config.json", _KIND)
         try:
             return _read_state(folder / "config.json", config, found)
         except files.MissingFile:
@@ -79,7 +81,7 @@ def load(path: str | Path) -> SavedModel:
 def files_of(path: str | Path) -> dict[str, str]:
     """The names of the files beside `config.json` that are there: model, memory, history."""
     source = Path(path) / "config.json"
-    named = sealed.read(source, _KIND)[0]["files"]
+    named = sealed.read_sealed(source, _KIND)[0]["files"]
     followed = {role: sealed.follow(source, reference)[0] for role, reference in named.items()}
     return {role: file.name for role, file in followed.items() if file.exists()}
 
@@ -114,7 +116,7 @@ def _refuse_foreign(config: Path) -> None:
 def _clean(config: Path, before: set[str]) -> None:
     """Remove files that the valid state does not name or, if none can be read, the new files."""
     try:
-        keep = {each["name"] for each in sealed.read(config, _KIND)[0]["files"].values()}
+        keep = {each["name"] for each in sealed.read_sealed(config, _KIND)[0]["files"].values()}
     except UserError:
         keep = before
     for path in config.parent.iterdir():

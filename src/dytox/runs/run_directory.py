@@ -49,15 +49,17 @@ class RunDirectory:
         files.make_folder(self.path)
         head = {"format": upgrade.current(), "package": __version__}
         files.write(self._config, [to_yaml({**head, **config.model_dump()})])
-        files.write_json(self._environment, environment.describe())
+        files.write_json(self._environment, environment.describe_environment())
 
     def _go_on(self, config: Config) -> None:
         if config != self.read_config():
             raise UserError(
                 f"{self._config} is not the config asked for: resume it unchanged or take another --out."
             )
-        started = self.read_environment() if self._environment.exists() else environment.describe()
-        started["resumed"] = [*started.get("resumed", []), environment.describe()]
+        started = (
+            self.read_environment() if self._environment.exists() else environment.describe_environment()
+        )
+        started["resumed"] = [*started.get("resumed", []), environment.describe_environment()]
         files.write_json(self._environment, started)
 
     def read_config(self) -> Config:
@@ -65,7 +67,7 @@ class RunDirectory:
         if not self._config.is_file():
             raise files.not_a("run", self.path, without="config.yaml")
         values = _from_yaml(self._config)
-        found = upgrade.check(values.pop("format", 1), values.pop("package", None), self._config)
+        found = upgrade.check_format(values.pop("format", 1), values.pop("package", None), self._config)
         try:
             return validate(Config, upgrade.config(values, found))
         except UserError as error:

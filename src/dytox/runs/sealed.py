@@ -18,7 +18,7 @@ _OWN = ("kind", "format", "package", "checksum")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def write(path: Path, kind: str, content: Mapping[str, Any], *, member: bool = False) -> None:
+def write_sealed(path: Path, kind: str, content: Mapping[str, Any], *, member: bool = False) -> None:
     """Write `content`, JSON with text as keys, in the current format."""
     assert not set(_OWN) & set(content), f"{_OWN} are not the content's"
     head = {"kind": kind, "format": upgrade.current(), "package": __version__}
@@ -26,14 +26,14 @@ def write(path: Path, kind: str, content: Mapping[str, Any], *, member: bool = F
     files.write_json(path, {**sealed, "checksum": _checksum(sealed)}, member=member)
 
 
-def read(path: Path, kind: str) -> tuple[dict[str, Any], int]:
+def read_sealed(path: Path, kind: str) -> tuple[dict[str, Any], int]:
     """The content and its format, refused where it is of another kind, newer or not what was written."""
     sealed = files.read_json(path)
     if not isinstance(sealed, dict) or sealed.get("kind") != kind:
         raise UserError(f"{path} does not belong to a {kind}: name the folder of one.")
     intact = sealed.pop("checksum", None) == _checksum(sealed)
     try:
-        found = upgrade.check(sealed.get("format"), sealed.get("package"), path)
+        found = upgrade.check_format(sealed.get("format"), sealed.get("package"), path)
     except upgrade.NewerFormat as error:
         raise error if intact else UserError(str(error)) from None  # perhaps the number itself is damaged
     if not intact:

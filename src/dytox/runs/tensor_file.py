@@ -27,7 +27,9 @@ _NAMES = {
 }
 
 
-def encode(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> Iterator[memoryview]:
+def encode_tensors(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> Iterator[memoryview]:
     """The file's pieces: length of the header, header (JSON), then the tensors, widest type first."""
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
@@ -47,7 +49,7 @@ def encode(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = N
         yield flat.view(torch.uint8).numpy().data
 
 
-def decode(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+def decode_tensors(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and metadata of a file; ValueError for bytes that are none."""
     try:
         tensors = safetensors.torch.load(data)
