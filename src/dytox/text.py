@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterable
 
-NO_VALUE = "–"
+_DASH = "–"
 _MARKDOWN = {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{each: f"\\{each}" for each in "\\`*_[]|~$"}}
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -27,7 +27,7 @@ _LATEX = {
 
 def number_text(value: float | None, digits: int = 1) -> str:
     """Return a number with this many decimals, or a dash for None."""
-    return NO_VALUE if value is None else f"{value:.{digits}f}"
+    return _DASH if value is None else f"{value:.{digits}f}"
 
 
 def with_deviation(mean: float | None, deviation: float | None, digits: int = 2) -> str:

@@ -16,7 +16,7 @@ from dytox.report.record import Group, Record
 from dytox.text import millions
 
 HALF_WIDTH = 460  # width of a figure beside another, in pixels
-_FEW = 12  # up to this many tasks there is room for a number at each
+FEW_TASKS = 12  # up to this many tasks there is room for a number at each
 
 
 def accuracy_chart(
@@ -50,7 +50,7 @@ def accuracy_chart(
             )
             own = record.metrics["avg_top1"]
             ends.append((own, f"Avg {own:.1f}", style.colour(0)))
-        ticks_at(axes, record.seen, few=_FEW if width > 600 else _FEW // 2)
+        ticks_at(axes, record.seen, few=FEW_TASKS if width > 600 else FEW_TASKS // 2)
         axes.set_xlabel("classes seen")
         style.label_ends(axes, ends, gap=18 / (height - 60))
     return drawn
@@ -105,7 +105,7 @@ def line(axes: Axes, x: Sequence[float], y: Sequence[float | None], place: int, 
         color=style.colour(place),
         linestyle=style.dash(place),
         linewidth=2.2 if wide else 1.4,
-        marker="o" if len(y) <= 2 * _FEW else None,
+        marker="o" if len(y) <= 2 * FEW_TASKS else None,
         markersize=5 if wide else 3.5,
         clip_on=False,
     )
@@ -115,7 +115,7 @@ def bars(axes: Axes, values: Sequence[float], form: str, hue: int) -> None:
     """Draw a bar for each task, with its value where there is room."""
     width = min(0.72, 0.24 * len(values))
     drawn = axes.bar(range(1, len(values) + 1), values, color=style.colour(hue), width=width)
-    if len(values) <= _FEW:
+    if len(values) <= FEW_TASKS:
         axes.bar_label(drawn, [form.format(value) for value in values], padding=2, color=style.LIGHT["ink"])
         axes.margins(y=0.12)
     task_axis(axes, len(values))
@@ -128,7 +128,7 @@ def task_axis(axes: Axes, tasks: int) -> None:
     axes.set_xlabel("task")
 
 
-def ticks_at(axes: Axes, places: Sequence[float], few: int = _FEW) -> None:
+def ticks_at(axes: Axes, places: Sequence[float], few: int = FEW_TASKS) -> None:
     """Put a tick at each place, or round numbers where there are more than `few` places."""
     if len(places) <= few:
         axes.set_xticks(list(places))
@@ -156,7 +156,7 @@ def comparison_curves(panels: Sequence[Sequence[Group]], width: int) -> Figure:
         for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             ends = [end for each in panel for end in _draw(axes, each, SHORTEST if narrow else LONGEST)]
             percent_axis(axes)
-            few = _FEW // 2 if narrow else _FEW
+            few = FEW_TASKS // 2 if narrow else FEW_TASKS
             ticks_at(axes, max((each.seen for each in panel), key=len), few)
             axes.set_xlabel("classes seen")
             style.label_ends(axes, ends, gap=18 / (height - 60))

@@ -122,7 +122,7 @@ def _steps(record: Record) -> str:
     )
     return page.section(
         "In numbers",
-        page.details("After each task", page.html_table(head, rows), opened=len(rows) <= charts._FEW),
+        page.details("After each task", page.html_table(head, rows), opened=len(rows) <= charts.FEW_TASKS),
         page.details("Classes of each task", f'<ul class="classes">{classes}</ul>'),
     )
 
