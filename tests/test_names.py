@@ -24,13 +24,6 @@ SAME_FILES = {
     "hugging_face": "datasets and encoders from there",
     "method": "the contract, and the module that it is imported from",
 }
-# Names that are still to be told apart.
-LEFT = {
-    *("Description", "EPSILON", "LEFT_OUT", "Loader", "MAX_BYTES", "NEVER", "PREFIX"),
-    *("RENAMED", "SHAPES", "Shape", "Size", "Source", "Step", "check", "compose", "convolution"),
-    *("decode", "describe", "find", "name_of", "read", "split", "state_of", "to_json", "translate"),
-    *("write",),
-}
 
 
 def public_names(path: Path) -> Iterator[str]:
@@ -56,8 +49,7 @@ def test_every_public_name_stands_in_one_module() -> None:
         for name in public_names(path):
             places.setdefault(name, set()).add(str(path.relative_to(SOURCE)))
     found = repeated(places)
-    assert {name: found[name] for name in found if name not in {*COMMON, *COMMAND_NAMES, *LEFT}} == {}
-    assert {name for name in LEFT if name not in found} == set(), "told apart now: take them out of LEFT"
+    assert {name: found[name] for name in found if name not in {*COMMON, *COMMAND_NAMES}} == {}
 
 
 def test_every_file_has_a_name_of_its_own() -> None:

@@ -14,7 +14,7 @@ from dytox.cli.output import console, listed, printable_json, say, table, volume
 from dytox.text import plural
 
 if TYPE_CHECKING:
-    from dytox.growing.description import Description
+    from dytox.growing.description import ModelDescription
 
 
 def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMethodOption = None) -> None:
@@ -31,7 +31,7 @@ def info(model: ModelArgument, as_json: JsonOption = False, method: TrustedMetho
         _show(console(), found)
 
 
-def _show(to: Console, found: Description) -> None:
+def _show(to: Console, found: ModelDescription) -> None:
     knows = f"{plural(found.classes, 'class')} in {plural(len(found.tasks), 'task')}"
     made = f"recipe {found.recipe}, method {found.method}"
     say(to, f"{found.path}: {knows}, {made}, images of {found.image_size}×{found.image_size} pixels.")

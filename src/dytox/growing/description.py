@@ -22,7 +22,7 @@ class TaskDescription:
 
 
 @dataclass(frozen=True)
-class Description:
+class ModelDescription:
     """A model directory."""
 
     path: str
@@ -39,10 +39,10 @@ class Description:
     history: list[dict[str, Any]]
 
 
-def describe_model(path: Path, method: str | None = None) -> Description:
+def describe_model(path: Path, method: str | None = None) -> ModelDescription:
     """The model in this directory; a custom method must be named."""
     learner = ContinualLearner.load(path, method=method)
-    return Description(
+    return ModelDescription(
         path=str(path),
         recipe=learner.config.recipe,
         method=learner.config.method.name,
