@@ -39,8 +39,8 @@ NewMethodOption = Annotated[
         "--method",
         "-m",
         metavar="METHOD",
-        help="The method of a new model; default ranpac, ncm below ten images a class, dytox with --encoder none. "
-        "A custom one (module:Class) is named each time.",
+        help="The method of a new model; default ranpac, ncm below ten images a class, dytox with --encoder "
+        "none. A custom one (module:Class) is named each time.",
         autocompletion=method_names,
         rich_help_panel=NEW,
     ),
