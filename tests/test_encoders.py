@@ -285,7 +285,7 @@ def test_what_is_no_encoder(vit: TimmViT, file: Path, tmp_path: Path) -> None:
     assert "'sabs.1.norm2.bias'" in refused({n: t for n, t in state.items() if n != "blocks.1.norm2.bias"})
     assert "'pos_embed'" in refused({**state, "pos_embed": torch.zeros(1, 19, DIM)})
     (tmp_path / "y.safetensors").write_text("?")
-    with pytest.raises(UserError, match="is damaged"):
+    with pytest.raises(UserError, match="is not a safetensors file"):
         ContinualLearner.create("digits", encoder=tmp_path / "y.safetensors")
     with pytest.raises(UserError, match="is missing"):
         ContinualLearner.create("digits", encoder=tmp_path / "z.safetensors")
@@ -391,3 +391,18 @@ def test_a_benchmark_begins_with_the_weights_of_a_file(
     learner = ContinualLearner.load(tmp_path / "run" / "model")
     weight = learner.method.model.encoder.cls_token
     assert torch.equal(weight, vit.cls_token)
+
+
+def test_a_file_that_is_something_else_is_named_for_what_it_is(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(3)}, tmp_path / "net.pth")
+    with pytest.raises(UserError, match=r"net.pth is a file of torch.save .*: an encoder is a name such as"):
+        ContinualLearner.create("digits", encoder=tmp_path / "net.pth")
+    save_file(
+        {"bn1.running_mean": torch.zeros(3), "conv1.weight": torch.zeros(3)}, tmp_path / "cnn.safetensors"
+    )
+    with pytest.raises(UserError, match=r"cnn.safetensors holds a convolutional network .* not a plain ViT"):
+        ContinualLearner.create("digits", encoder=tmp_path / "cnn.safetensors")
+    with pytest.raises(
+        UserError, match=r"Unknown encoder 'efficientnet-lite': did you mean 'efficientnet-lite"
+    ):
+        ContinualLearner.create("digits", encoder="efficientnet-lite")

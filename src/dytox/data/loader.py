@@ -124,13 +124,18 @@ class Loader:
         varied = {key: each[rows] for key, each in varied.items()}
         draws = draw(self._source(position, "model"), count)
         draws = {key: sent(each[rows], self.device, self.dtype) for key, each in draws.items()}
-        images = self.augmentation(sent(pixels, self.device), varied).to(self.dtype)
-        labels = sent(self.samples.labels[self._mine(places, position)], self.device)
+        mine = self._mine(places, position)
+        images = self._augmented(pixels, varied, mine)
+        labels = sent(self.samples.labels[mine], self.device)
         batch = replace(Batch.plain(images, labels, phase=name), draws=draws)
         if not self.mixup:
             return batch
         beta = np.random.default_rng(seed_of(self.seed, position, "mixup")).beta(self.mixup, self.mixup)
         return mixed(batch, float(beta))
+
+    def _augmented(self, pixels: Tensor, varied: Mapping[str, Tensor], mine: Tensor) -> Tensor:
+        """What the network gets of these pixels of the samples `mine`, with these random numbers."""
+        return self.augmentation(sent(pixels, self.device), varied).to(self.dtype)
 
     def close(self) -> None:
         """End the workers that decode images."""

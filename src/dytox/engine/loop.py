@@ -6,11 +6,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor
 
 from dytox.data.loader import Loader
 from dytox.engine.compiling import compile_parts
+from dytox.engine.encodings import EncodedLoader, encode
 from dytox.engine.lesson import Lesson
 from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
@@ -72,7 +74,9 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         compile_parts(lesson.method)
     update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
     update.load_state(state.optimizer)
-    loader = Loader(
+    encodings = encode(lesson, samples)
+    make = Loader if encodings is None else partial(EncodedLoader, encodings)
+    loader = make(
         samples,
         phase.config,
         lesson.augmentation,

@@ -134,6 +134,9 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
         divergence = None if self.divergence_head is None else self.divergence_head(embeddings[:, -1])
         return Output(self.select(self.heads(embeddings)), embeddings, divergence)
 
+    def encode(self, images: Tensor) -> Tensor | None:
+        return self.encoder(images).tokens if self.encoder.frozen else None
+
     def attention(self, images: Tensor) -> Tensor | None:
         """Where each task token looks: (batch, tasks, patches); None if the decoder has no attention."""
         return self.tab.attention(self.tokens(), self.encoder(images).tokens)

@@ -78,11 +78,19 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channels, height, width); the sides come out divided by the stride, rounded up."""
+        if self.stride == (2, 2):
+            return self._halve(x)
         if self.kernel_size == (1, 1) and not torch.compiler.is_exporting():  # a product is faster on CPUs
             return linear(x.permute(0, 2, 3, 1), self.weight.flatten(1), self.bias).permute(0, 3, 1, 2)
-        weight = self.weight
-        if self.stride == (2, 2):  # an even side: zeros before the kernel move it by one pixel
-            weight = pad(weight, (1 - x.shape[3] % 2, 0, 1 - x.shape[2] % 2, 0))
+        return super().forward(x)
+
+    def _halve(self, x: Tensor) -> Tensor:
+        high, wide = (1 - side % 2 for side in x.shape[2:])  # an even side has one pixel less in front
+        if torch.compiler.is_exporting():
+            edge = self.kernel_size[0] // 2
+            x, padding = pad(x, (edge - wide, edge, edge - high, edge)), 0
+            return conv2d(x, self.weight, self.bias, self.stride, padding, groups=self.groups)
+        weight = pad(self.weight, (wide, 0, high, 0))  # zeros before the kernel do the same, and faster
         return conv2d(x, weight, self.bias, self.stride, self.padding, groups=self.groups)
 
 

@@ -24,6 +24,15 @@ from dytox.models.resnet import HybridEncoder, Name, ResNet
 from dytox.models.transformer import TransformerEncoder
 
 SAVED = "(saved with the model)"  # in the place of model.weights: they are loaded with all other weights
+INSTEAD = (
+    "an encoder is a name such as efficientnet-lite0, hf:REPO or a folder of Hugging Face, a plain ViT in a "
+    "safetensors file (safetensors.torch.save_file writes one), or in Python a module, encoder=module"
+)
+OTHER_FILES = {  # what a file that is no safetensors file may be, and how it begins
+    "a file of torch.save (it can hold code)": (b"PK\x03\x04", b"\x80\x02", b"\x80\x04"),
+    "a Keras or HDF5 file": (b"\x89HDF",),
+    "an ONNX model": (b"\x08",),
+}
 HEAD = 64  # the length of a ViT's attention heads, which its weights do not tell
 
 
@@ -182,13 +191,22 @@ def own_encoder(module: nn.Module | None, config: Config) -> OwnEncoder:
 
 
 def read_vit(path: Path) -> Weights:
-    """The weights of a plain ViT in a safetensors file."""
+    """The weights of a plain ViT in a safetensors file; any other file is refused, named for what it is."""
     try:
-        return translate_vit(load_file(path))
+        with path.open("rb") as file:
+            beginning = file.read(8)
+        tensors = load_file(path)
     except FileNotFoundError:
         raise UserError(f"{path} is missing: model.weights names the file of a pretrained encoder.") from None
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged or not a safetensors file: {error}.") from None
+        for kind, magic in OTHER_FILES.items():
+            if beginning.startswith(magic):
+                raise UserError(f"{path} is {kind}, which is not read: {INSTEAD}.") from None
+        raise UserError(f"{path} is not a safetensors file ({error}): {INSTEAD}.") from None
+    if any(name.endswith("running_mean") for name in tensors):
+        raise UserError(f"{path} holds a convolutional network with BatchNorm, not a plain ViT: {INSTEAD}.")
+    try:
+        return translate_vit(tensors)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 
