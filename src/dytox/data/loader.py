@@ -26,7 +26,7 @@ from dytox.randomness import Position, generator, seed_of
 class Batch:
     """The rows of a global batch that belong to this process. Without MixUp a sample is its own partner."""
 
-    images: Tensor  # (rows, 3, height, width), normalised
+    images: Tensor  # (rows, 3, height, width), normalised; or cached tokens of them, (rows, tokens, dim)
     labels: Tensor  # (rows,)
     partners: Tensor  # (rows,): the label that was mixed in
     shares: Tensor  # (rows,): the weight λ of the own label
@@ -91,6 +91,7 @@ class Loader:
         self.samples, self.phase, self.augmentation = samples, phase, augmentation
         self.seed, self.mixup, self.rows = seed, mixup, rows
         self.device, self.dtype, self.workers = device, dtype, workers
+        self.views: Sequence[Tensor] = ()  # tokens of all samples (n, tokens, dim), which epochs take in turn
 
     def epoch(self, position: Position) -> list[Tensor]:
         """The sample indices of each global batch of the epoch."""
@@ -99,7 +100,10 @@ class Loader:
         return split(order, self.phase.batch)
 
     def pixels(self, batches: Sequence[Tensor], position: Position) -> Pixels:
-        """The uint8 rows of this process for each batch from `position.step` on, decoded ahead."""
+        """This process's rows of each batch from the position's step on: uint8, or tokens of cached views.
+
+        Images that are not decoded yet are decoded ahead.
+        """
         steps = range(position.step, len(batches))
         return self._pixels((batches[step], replace(position, step=step)) for step in steps)
 
@@ -119,18 +123,22 @@ class Loader:
         count, rows = len(places), self.rows(len(places))
         if pixels is None:
             pixels = next(self._pixels([(places, position)]))
-        size = None if isinstance(self.samples.images, Encoded) else self.samples.size
-        varied = self.augmentation.draw(self._source(position, "augment"), count, size)
-        varied = {key: each[rows] for key, each in varied.items()}
         draws = draw(self._source(position, "model"), count)
         draws = {key: sent(each[rows], self.device, self.dtype) for key, each in draws.items()}
-        images = self.augmentation(sent(pixels, self.device), varied).to(self.dtype)
+        images = sent(pixels, self.device) if self.views else self._varied(pixels, position, count)
         labels = sent(self.samples.labels[self._mine(places, position)], self.device)
-        batch = replace(Batch.plain(images, labels, phase=name), draws=draws)
+        batch = replace(Batch.plain(images.to(self.dtype), labels, phase=name), draws=draws)
         if not self.mixup:
             return batch
         beta = np.random.default_rng(seed_of(self.seed, position, "mixup")).beta(self.mixup, self.mixup)
         return mixed(batch, float(beta))
+
+    def _varied(self, pixels: Tensor, position: Position, count: int) -> Tensor:
+        """Augment this process's rows of a batch of `count` images."""
+        size = None if isinstance(self.samples.images, Encoded) else self.samples.size
+        draws = self.augmentation.draw(self._source(position, "augment"), count, size)
+        mine = {key: each[self.rows(count)] for key, each in draws.items()}
+        return self.augmentation(sent(pixels, self.device), mine)
 
     def close(self) -> None:
         """End the workers that decode images."""
@@ -138,6 +146,8 @@ class Loader:
             self._decoder.close()
 
     def _pixels(self, batches: Iterable[tuple[Tensor, Position]]) -> Pixels:
+        if self.views:
+            return (self.views[each[1].epoch % len(self.views)][self._mine(*each)] for each in batches)
         images = self.samples.images
         if isinstance(images, Tensor):
             return (images[self._mine(*each)] for each in batches)

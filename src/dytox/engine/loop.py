@@ -18,6 +18,7 @@ from dytox.engine.phase import Action, Phase, Training, freeze, set_learning
 from dytox.engine.runtime import within_memory
 from dytox.engine.sums import Sums
 from dytox.engine.update import Update
+from dytox.engine.views import encode_views
 from dytox.errors import UserError
 from dytox.models.cached import cached, frozen
 from dytox.randomness import Position
@@ -84,6 +85,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         workers=lesson.config.runtime.workers,
     )
     refuse_idle_processes(lesson, phase, loader)
+    encode_views(lesson, loader, phase.name)
     with closing(loader), cached(frozen(lesson.method.modules())):
         while state.position.epoch < phase.config.epochs:
             run_epoch(lesson, phase, loader, update, observer, state)
