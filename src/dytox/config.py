@@ -191,6 +191,10 @@ class PhaseConfig(Section):
     ema: float | None = Field(
         None, gt=0, lt=1
     )  # decay of a moving average that replaces the weights at the end
+    cache_views: int | None = Field(
+        None, gt=0
+    )  # augmented views of each image whose encoding is computed once
+    # and cached, for phases with a frozen encoder; null: every epoch encodes views of its own
     optimizer: OptimizerConfig = OptimizerConfig()
     encoder: EncoderPhaseConfig | None = None  # null: the encoder learns as everything else does
     schedule: ScheduleConfig = ScheduleConfig()

@@ -48,6 +48,8 @@ VARIANTS = {
         "training.schedule={name: linear, per_step: true, warmup_epochs: 0, warmup_share: 0.2, min_lr: 0.0}",
         "training.first_epochs=1",
         "training.ema=0.9",
+        "finetuning.cache_views=1",
+        "augment.mixup=0.0",
         "evaluation.flip=true",
     ],
     "float": [*TINY, "augment.mixup=0.8", "model.drop_path=0.3"],

@@ -191,7 +191,7 @@ def test_the_options_of_fast_recipes_can_be_resumed(
             "schedule": {"name": "linear", "per_step": True, "warmup_share": 0.3, "min_lr": 0.0},
             "ema": 0.9,
         },
-        finetuning={"ema": 0.5},
+        finetuning={"ema": 0.5, "cache_views": 2},
         evaluation={"flip": True},
     )
     cut_off(config, tmp_path / "run", Stopper(steps))

@@ -50,7 +50,7 @@ def test_lite0_with_folded_batchnorm_equals_the_network_of_its_package() -> None
     images = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         found = efficientnet.pretrained("efficientnet-lite0").eval().maps(images)
-    wanted = reference(efficientnet.read("efficientnet-lite0"), images)
+    wanted = reference(efficientnet.read_weights("efficientnet-lite0"), images)
     torch.testing.assert_close(found[-1], wanted, rtol=1e-4, atol=1e-4)
     assert [tuple(each.shape[1:]) for each in found] == [(40, 8, 8), (112, 4, 4), (320, 2, 2), (1280, 2, 2)]
 
@@ -69,7 +69,7 @@ def test_tokens_do_not_depend_on_how_many_images_come_together(size: int) -> Non
 @pytest.mark.parametrize("name", ["efficientnet-lite1", "efficientnet-lite2"])
 def test_larger_sizes_take_the_tensors_of_their_packages(name: str) -> None:
     pytest.importorskip(efficientnet.SIZES[name].package)
-    model, tensors = efficientnet.pretrained(name), efficientnet.read(name)
+    model, tensors = efficientnet.pretrained(name), efficientnet.read_weights(name)
     norms = [each for key, each in tensors.items() if key.endswith(".bias") and "_fc" not in key]
     wanted = [*norms, *(each for each in tensors.values() if each.ndim == 4)]
     assert sum(each.numel() for each in model.parameters()) == sum(each.numel() for each in wanted)

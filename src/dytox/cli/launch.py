@@ -57,7 +57,9 @@ def end_with_parent() -> None:
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
-    if hasattr(signal, "setitimer"):  # the kernel ends it even where a thread never gives the interpreter back
+    if hasattr(
+        signal, "setitimer"
+    ):  # the kernel ends it even where a thread never gives the interpreter back
         signal.setitimer(signal.ITIMER_REAL, GRACE)
     os.kill(os.getpid(), signal.SIGTERM)  # a run writes a checkpoint if the other processes still take part
     time.sleep(GRACE)

@@ -26,7 +26,7 @@ from dytox.randomness import Position, generator, seed_of
 class Batch:
     """The rows of a global batch that belong to this process. Without MixUp a sample is its own partner."""
 
-    images: Tensor  # (rows, 3, height, width), normalised
+    images: Tensor  # (rows, 3, height, width), normalised; or cached tokens of them, (rows, tokens, dim)
     labels: Tensor  # (rows,)
     partners: Tensor  # (rows,): the label that was mixed in
     shares: Tensor  # (rows,): the weight λ of the own label
@@ -87,10 +87,12 @@ class Loader:
         dtype: torch.dtype = torch.float32,
         rows: Callable[[int], slice] = lambda count: slice(0, count),
         workers: int = 0,
+        encodings: Tensor | None = None,
     ) -> None:
         self.samples, self.phase, self.augmentation = samples, phase, augmentation
         self.seed, self.mixup, self.rows = seed, mixup, rows
         self.device, self.dtype, self.workers = device, dtype, workers
+        self.encodings = encodings  # (views, n, tokens, dim), if the encoder's outputs are cached
 
     def epoch(self, position: Position) -> list[Tensor]:
         """The sample indices of each global batch of the epoch."""
@@ -119,13 +121,16 @@ class Loader:
         count, rows = len(places), self.rows(len(places))
         if pixels is None:
             pixels = next(self._pixels([(places, position)]))
-        size = None if isinstance(self.samples.images, Encoded) else self.samples.size
-        varied = self.augmentation.draw(self._source(position, "augment"), count, size)
-        varied = {key: each[rows] for key, each in varied.items()}
         draws = draw(self._source(position, "model"), count)
         draws = {key: sent(each[rows], self.device, self.dtype) for key, each in draws.items()}
         mine = self._mine(places, position)
-        images = self._augmented(pixels, varied, mine)
+        size = None if isinstance(self.samples.images, Encoded) else self.samples.size
+        varied = self.augmentation.draw(self._source(position, "augment"), count, size)
+        varied = {key: each[rows] for key, each in varied.items()}
+        if self.encodings is None:
+            images = self.augmentation(sent(pixels, self.device), varied).to(self.dtype)
+        else:
+            images = sent(self._encoded(mine, position, varied), self.device, self.dtype)
         labels = sent(self.samples.labels[mine], self.device)
         batch = replace(Batch.plain(images, labels, phase=name), draws=draws)
         if not self.mixup:
@@ -133,9 +138,13 @@ class Loader:
         beta = np.random.default_rng(seed_of(self.seed, position, "mixup")).beta(self.mixup, self.mixup)
         return mixed(batch, float(beta))
 
-    def _augmented(self, pixels: Tensor, varied: Mapping[str, Tensor], mine: Tensor) -> Tensor:
-        """What the network gets of these pixels of the samples `mine`, with these random numbers."""
-        return self.augmentation(sent(pixels, self.device), varied).to(self.dtype)
+    def _encoded(self, mine: Tensor, position: Position, varied: Mapping[str, Tensor]) -> Tensor:
+        """The encodings of these samples: epochs take cached views in turn, or images are mirrored or not."""
+        assert self.encodings is not None
+        if self.phase.cache_views is not None:
+            return self.encodings[position.epoch % len(self.encodings), mine]
+        view = varied["flip"].long() if len(self.encodings) > 1 else torch.zeros_like(mine)
+        return self.encodings[view, mine]
 
     def close(self) -> None:
         """End the workers that decode images."""
@@ -143,6 +152,8 @@ class Loader:
             self._decoder.close()
 
     def _pixels(self, batches: Iterable[tuple[Tensor, Position]]) -> Pixels:
+        if self.encodings is not None:
+            return (torch.empty(0) for _ in batches)  # no image is needed
         images = self.samples.images
         if isinstance(images, Tensor):
             return (images[self._mine(*each)] for each in batches)

@@ -18,7 +18,7 @@ from dytox.engine.observer import Diverged
 from dytox.engine.phase import freeze
 from dytox.engine.precision import autocast
 from dytox.models.base import Output
-from dytox.models.cached import cached
+from dytox.models.cached import cached, frozen
 from dytox.randomness import Position
 
 CPU_BATCH = 256  # with more images the activations do not fit the caches (docs/performance.md)
@@ -48,27 +48,37 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
     They are those of the images without augmentation, or `mirrored` left to right. With `share` they are
     those of augmented images, with the augmentation of this share of the memory.
     """
-    method, augmentation = lesson.method, lesson.augmentation
+    method = lesson.method
     freeze(method)  # also after a training phase: BatchNorm's statistics must not move here
-    wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
-    draws = {}
     if share is not None:
-        size = samples.size if isinstance(wanted, Tensor) else None
-        draws = augmentation.draw(lesson.generator(f"share {share}"), len(samples), size)
-        area = lesson.config.augment.resized_crop
-        if isinstance(wanted, Request) and area is not None:
-            crops = draw_crops(lesson.generator(f"crop of share {share}"), len(samples))
-            wanted = Request(wanted.encoded, crops, area)
+        return over_view(
+            lambda images: method.features(forward(method, images)), lesson, samples, f"share {share}"
+        )
 
     def extract(pixels: Tensor, part: slice) -> Tensor:
-        if share is None:
-            seen = pixels.flip(-1) if mirrored else pixels
-            return method.features(forward(method, normalised(method, seen)))
-        varied = augmentation(pixels, {name: each[part] for name, each in draws.items()})
-        return method.features(forward(method, varied))
+        seen = pixels.flip(-1) if mirrored else pixels
+        return method.features(forward(method, normalised(method, seen)))
 
+    wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
     with cached(method.modules()):
         return over_batches(extract, wanted, lesson.world, method)
+
+
+def over_view(function: Callable[[Tensor], Tensor], lesson: Lesson, samples: Samples, purpose: str) -> Tensor:
+    """Apply `function` to augmented images; the lesson's position and the purpose decide how they vary."""
+    wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
+    size = samples.size if isinstance(wanted, Tensor) else None
+    draws = lesson.augmentation.draw(lesson.generator(purpose), len(samples), size)
+    area = lesson.config.augment.resized_crop
+    if isinstance(wanted, Request) and area is not None:
+        crops = draw_crops(lesson.generator(f"crop of {purpose}"), len(samples))
+        wanted = Request(wanted.encoded, crops, area)
+
+    def vary(pixels: Tensor, part: slice) -> Tensor:
+        return function(lesson.augmentation(pixels, {name: each[part] for name, each in draws.items()}))
+
+    with cached(frozen(lesson.method.modules())):
+        return over_batches(vary, wanted, lesson.world, lesson.method)
 
 
 def normalised(method: Method, images: Tensor) -> Tensor:

@@ -6,13 +6,12 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 
 from torch import Tensor
 
 from dytox.data.loader import Loader
 from dytox.engine.compiling import compile_parts
-from dytox.engine.encodings import EncodedLoader, encode
+from dytox.engine.encodings import encode
 from dytox.engine.lesson import Lesson
 from dytox.engine.moment import Moment
 from dytox.engine.observer import Diverged, Interrupted, Observer, State
@@ -74,9 +73,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         compile_parts(lesson.method)
     update = Update(lesson.method, phase.config, lesson.sam(phase.name), lesson.world)
     update.load_state(state.optimizer)
-    encodings = encode(lesson, samples)
-    make = Loader if encodings is None else partial(EncodedLoader, encodings)
-    loader = make(
+    loader = Loader(
         samples,
         phase.config,
         lesson.augmentation,
@@ -86,6 +83,7 @@ def train(lesson: Lesson, phase: Training, observer: Observer, state: State) -> 
         dtype=lesson.method.dtype,
         rows=lesson.world.rows,
         workers=lesson.config.runtime.workers,
+        encodings=encode(lesson, samples, phase),
     )
     refuse_idle_processes(lesson, phase, loader)
     with closing(loader), cached(frozen(lesson.method.modules())):

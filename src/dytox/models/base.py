@@ -139,12 +139,14 @@ class ContinualModel(nn.Module):
         """Replace the encoder by a user's own module."""
         raise UserError(f"The network {type(self).__name__} has no place for an encoder of your own.")
 
-    def encode(self, images: Tensor) -> Tensor | None:
-        """What a frozen encoder makes of images, (batch, tokens, dim), which `forward` takes in their place.
+    def has_frozen_encoder(self) -> bool:
+        """Whether the network has one encoder, which is pretrained and never learns."""
+        parts = self.encoder_parts()
+        return len(parts) == 1 and isinstance(parts[0], Encoder) and parts[0].frozen
 
-        None if the network has no encoder, or if it is not frozen.
-        """
-        return None
+    def encode(self, images: Tensor) -> Tensor:
+        """The output of the encoder, (batch, tokens, dim), which `forward` takes in the place of images."""
+        raise TypeError(f"{type(self).__name__} has no encoder whose output could be cached")
 
     def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
         """The random numbers of a training pass; the first dimension of each tensor is the batch."""

