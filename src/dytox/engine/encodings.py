@@ -28,21 +28,19 @@ def encode(lesson: Lesson, samples: Samples) -> Tensor | None:
     run that is continued has the same.
     """
     method, augment = lesson.method, lesson.config.augment
-    if method.works_on or not mirrors_only(augment):
+    if not method.model.encodes or method.works_on or not mirrors_only(augment):
         return None
     wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
     one = torch.zeros(1, 3, samples.size, samples.size, device=method.device, dtype=method.dtype)
     with torch.no_grad():
         first = method.model.encode(one)
     views = 2 if augment.flip else 1
-    if first is None or views * len(samples) * first.numel() * first.element_size() > MOST:
+    if views * len(samples) * first.numel() * first.element_size() > MOST:
         return None
 
     def encoded(pixels: Tensor) -> Tensor:
         with autocast(method):
-            found = method.model.encode(normalised(method, pixels).to(method.dtype))
-        assert found is not None
-        return found.to(method.dtype)
+            return method.model.encode(normalised(method, pixels).to(method.dtype)).to(method.dtype)
 
     def as_it_is(pixels: Tensor, part: slice) -> Tensor:
         return encoded(pixels)

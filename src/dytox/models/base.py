@@ -139,12 +139,14 @@ class ContinualModel(nn.Module):
         """Replace the encoder by a user's own module."""
         raise UserError(f"The network {type(self).__name__} has no place for an encoder of your own.")
 
-    def encode(self, images: Tensor) -> Tensor | None:
-        """What a frozen encoder makes of images, (batch, tokens, dim), which `forward` takes in their place.
+    @property
+    def encodes(self) -> bool:
+        """Whether it has a frozen encoder, so that `encode` never changes for an image."""
+        return False
 
-        None if the network has no encoder, or if it is not frozen.
-        """
-        return None
+    def encode(self, images: Tensor) -> Tensor:
+        """The tokens (batch, tokens, dim) of images, which `forward` takes in the place of the images."""
+        raise TypeError(f"{type(self).__name__} has no frozen encoder")
 
     def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
         """The random numbers of a training pass; the first dimension of each tensor is the batch."""

@@ -71,8 +71,12 @@ class ComputedNet(ContinualModel):
     def put_encoder(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
-    def encode(self, images: Tensor) -> Tensor | None:
-        return self.encoder(images).features[:, None] if self.encoder.frozen else None
+    @property
+    def encodes(self) -> bool:
+        return self.encoder.frozen
+
+    def encode(self, images: Tensor) -> Tensor:
+        return self.encoder(images).features[:, None]
 
     def expand(self, classes: int) -> None:
         self.moments.expand(classes)

@@ -134,8 +134,12 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
         divergence = None if self.divergence_head is None else self.divergence_head(embeddings[:, -1])
         return Output(self.select(self.heads(embeddings)), embeddings, divergence)
 
-    def encode(self, images: Tensor) -> Tensor | None:
-        return self.encoder(images).tokens if self.encoder.frozen else None
+    @property
+    def encodes(self) -> bool:
+        return self.encoder.frozen
+
+    def encode(self, images: Tensor) -> Tensor:
+        return self.encoder(images).tokens
 
     def attention(self, images: Tensor) -> Tensor | None:
         """Where each task token looks: (batch, tasks, patches); None if the decoder has no attention."""

@@ -67,8 +67,12 @@ class PooledNet(ContinualModel, Generic[AnyHead]):
         if self.means is not None:
             self.means.forget(self.forgotten)
 
-    def encode(self, images: Tensor) -> Tensor | None:
-        return self.encoder(images).features[:, None] if self.encoder.frozen else None
+    @property
+    def encodes(self) -> bool:
+        return self.encoder.frozen
+
+    def encode(self, images: Tensor) -> Tensor:
+        return self.encoder(images).features[:, None]
 
     def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
         if not self.drop_rates.any():
