@@ -144,6 +144,15 @@ def _learn(to: Console, plan: Plan) -> None:
     )
 
 
+def _training(plan: Plan) -> str:
+    """How the model learns, in words."""
+    config = plan.learner.config
+    if not plan.learner.method.trains:
+        return "nothing to train: the classifier is computed, and no image is kept to rehearse"
+    epochs = f"{config.training.epochs} epochs of batches of {config.training.batch}"
+    return f"{epochs}, memory for {config.memory.size:,} images"
+
+
 def _announce(to: Console, plan: Plan) -> None:
     config, learner = plan.learner.config, plan.learner
     if plan.reason:
@@ -152,14 +161,14 @@ def _announce(to: Console, plan: Plan) -> None:
         say(
             to,
             f"New model {plan.path}: recipe {config.recipe}, method {config.method.name}, images of "
-            f"{learner.size}×{learner.size} pixels, {config.training.epochs} epochs of batches of "
-            f"{config.training.batch}, memory for {config.memory.size:,} images.",
+            f"{learner.size}×{learner.size} pixels, {_training(plan)}.",
         )
     images = f"{plural(len(plan.learned), 'image')} to learn from, {len(plan.held)} held out"
     if plan.new:
         say(to, f"{plural(len(plan.new), 'new class')} ({listed(plan.new)}), {images}.")
     if plan.known:
-        joined = f"Known already: {listed(plan.known)}; their images join the rehearsal"
+        how = "join the rehearsal" if plan.learner.method.trains else "are added to what it knows"
+        joined = f"Known already: {listed(plan.known)}; their images {how}"
         say(to, f"{joined}." if plan.new else f"{joined}, and the model is refreshed: {images}.")
     if plan.kept:
         say(to, f"{plural(plan.kept, 'image')} that the model has seen already, left out.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
 
 import torch
 from torch import Tensor
@@ -21,6 +23,7 @@ from dytox.models.base import Output
 from dytox.models.cached import cached, frozen
 from dytox.randomness import Position
 
+MOST_SEEN = 1_000_000_000  # bytes of encodings that `remembering` keeps
 CPU_BATCH = 256  # with more images the activations do not fit the caches (docs/performance.md)
 GPU_BATCH = 1024
 
@@ -32,10 +35,10 @@ def scores(method: Method, images: Stored, world: World) -> Tensor:
     """
 
     def predict(pixels: Tensor, part: slice) -> Tensor:
-        found = method.predict(forward(method, normalised(method, pixels)))
+        found = method.predict(forward(method, seen(method, pixels)))
         if not method.config.evaluation.flip:
             return found
-        return (found + method.predict(forward(method, normalised(method, pixels.flip(-1))))) / 2
+        return (found + method.predict(forward(method, seen(method, pixels.flip(-1))))) / 2
 
     wanted = images if isinstance(images, Tensor) else Request(images)
     with cached(method.modules()):
@@ -56,8 +59,8 @@ def features(lesson: Lesson, samples: Samples, share: int | None = None, *, mirr
         )
 
     def extract(pixels: Tensor, part: slice) -> Tensor:
-        seen = pixels.flip(-1) if mirrored else pixels
-        return method.features(forward(method, normalised(method, seen)))
+        view = pixels.flip(-1) if mirrored else pixels
+        return method.features(forward(method, seen(method, view)))
 
     wanted = samples.images if isinstance(samples.images, Tensor) else Request(samples.images)
     with cached(method.modules()):
@@ -85,6 +88,46 @@ def normalised(method: Method, images: Tensor) -> Tensor:
     """Normalise uint8 images and move them to the method's device."""
     data = method.config.data
     return normalise(sent(images, method.device), data.mean, data.std)
+
+
+class SeenImages:
+    """Encodings of images by a frozen encoder, by the images' content; a copy of a method shares them."""
+
+    def __init__(self) -> None:
+        self.encodings: dict[bytes, Tensor] = {}
+        self.bytes = 0
+
+    def __deepcopy__(self, memo: object) -> SeenImages:
+        return self
+
+    def add(self, key: bytes, encoding: Tensor) -> None:
+        self.encodings[key] = encoding
+        self.bytes += encoding.numel() * encoding.element_size()
+
+
+@contextmanager
+def remembering(method: Callable[[], Method]) -> Iterator[None]:
+    """Within it a frozen encoder is computed once for each image, for `method()` and its copies."""
+    method().seen_images = SeenImages()
+    try:
+        yield
+    finally:
+        method().seen_images = None
+
+
+def seen(method: Method, pixels: Tensor) -> Tensor:
+    """What the network gets of uint8 images: normalised or, within `remembering`, encoded."""
+    known = method.seen_images
+    if known is None or known.bytes > MOST_SEEN or not method.model.has_frozen_encoder():
+        return normalised(method, pixels)
+    keys = [blake2b(image.numpy().tobytes(), digest_size=16).digest() for image in pixels.contiguous()]
+    new = [place for place, key in enumerate(keys) if key not in known.encodings]
+    if new:
+        with autocast(method):
+            images = normalised(method, pixels[new]).to(method.dtype)
+            for place, encoding in zip(new, method.model.encode(images).to(method.dtype).cpu(), strict=True):
+                known.add(keys[place], encoding)
+    return sent(torch.stack([known.encodings[key] for key in keys]), method.device)
 
 
 def forward(method: Method, images: Tensor) -> Output:

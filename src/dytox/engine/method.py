@@ -18,6 +18,7 @@ from dytox.models.base import ContinualModel, Output
 if TYPE_CHECKING:
     from dytox.data.loader import Batch
     from dytox.data.scenario import Task
+    from dytox.engine.evaluate import SeenImages
     from dytox.engine.lesson import Lesson
     from dytox.engine.moment import Moment
     from dytox.engine.phase import Phase
@@ -41,6 +42,7 @@ class Method(nn.Module):
     uses_memory: ClassVar[bool] = True
     needs_memory: ClassVar[bool] = False
     needs_all_images: ClassVar[bool] = False
+    trains: ClassVar[bool] = True  # whether it ever has a training phase
     adds_images: ClassVar[bool] = False  # learns more images of a known class without a memory
     learns_one_class: ClassVar[bool] = False  # a first task of a single class makes sense
     Options: ClassVar[type[Section]] = NoOptions
@@ -52,6 +54,7 @@ class Method(nn.Module):
         self.options = validate(self.Options, config.method.options, "method.")
         self.model = self.build()
         self.teacher: ContinualModel | None = None
+        self.seen_images: SeenImages | None = None  # see engine.evaluate.remembering
         self.log_shares: Tensor | None = None  # of the images of each class in the present phase
 
     @classmethod

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dytox.data.samples import Samples
+from dytox.engine.evaluate import remembering
 from dytox.engine.observer import Observer, Observers, State
 from dytox.engine.runtime import set_up
 from dytox.errors import UserError
@@ -30,8 +31,8 @@ def teach(plan: Plan, observer: Observer | None = None) -> list[AccuracyChange]:
     measured = Samples.concatenate([learner.held_out, plan.held])
     old, given = len(learner.class_names), [learner.class_names.index(name) for name in plan.known]
     set_up(learner.config.runtime)
-    before = right(learner, measured)
-    with locked(path):
+    with remembering(lambda: learner.method), locked(path):
+        before = right(learner, measured)
         if model_state(path) != plan.state:
             raise UserError(f"{path} was changed by somebody else meanwhile: start again.")
         learned = {"model": plan.state, "images": plan.fingerprint, "held": len(plan.held)}

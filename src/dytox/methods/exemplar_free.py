@@ -48,6 +48,7 @@ class ExemplarFree(Method):
 
     cannot: ClassVar[str] = "train its encoder, or keep a memory"
     uses_memory: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
     adds_images: ClassVar[bool] = True
     learns_one_class: ClassVar[bool] = True
     Options: ClassVar[type[Section]] = ComputedOptions
