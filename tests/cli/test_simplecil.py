@@ -28,9 +28,9 @@ NAMES = ["ant", "bee", "cat", "dog", "elk"]
 RECIPE = """\
 extends: digits
 config:
-  data: {test_share: 0.9}
+  data: {test_share: 0.95, validation_share: 0.3}
   scenario: {classes: 6}
-  training: {epochs: 2, schedule: {warmup_epochs: 1, milestones: []}}
+  model: {input_size: 32}
   runtime: {precision: fp64, device: cpu, report: false}
 """
 
@@ -94,7 +94,7 @@ def test_a_model_of_it(done: Callable[..., str]) -> None:
 
 
 class Stopper(Watcher):
-    """Stops a run at its third step."""
+    """Stops a run after its third phase."""
 
     steps = 0
 
