@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dytox.data.inputs import read
+from dytox.data.inputs import read_images
 from dytox.data.samples import Samples
 from dytox.learner import ContinualLearner
 
@@ -63,7 +63,7 @@ def test_photos_are_learned_predicted_forgotten_and_exported(
     assert dytox("export", "model", "--out", "model.onnx").code == 0
     import onnxruntime
 
-    images = read("one", 32)
+    images = read_images("one", 32)
     (found,) = onnxruntime.InferenceSession("model.onnx").run(
         None, {"images": images.permute(0, 2, 3, 1).contiguous().numpy()}
     )

@@ -15,6 +15,7 @@ from rich.text import Text
 from dytox.cli.options import (
     FORM,
     DatasetOption,
+    EncoderOption,
     JsonOption,
     MethodOption,
     RecipeArgument,
@@ -62,6 +63,7 @@ def methods() -> None:
 def show(
     recipe: RecipeArgument,
     method: MethodOption = "dytox",
+    encoder: EncoderOption = None,
     dataset: DatasetOption = None,
     overrides: SetOption = None,
     origin: Annotated[
@@ -79,10 +81,11 @@ def show(
     from dytox.runs.run_directory import to_yaml
 
     changes = all_overrides(overrides, dataset)
-    config = complete(recipes.compose(recipe, method=method, overrides=changes))
+    config = complete(recipes.compose(recipe, method=method, encoder=encoder, overrides=changes))
     loader(config.data)  # refuses a dataset that does not exist
     if origin:
-        _show_origins(config, recipes.origins(recipes.layers(recipe, method=method, overrides=changes)))
+        found = recipes.layers(recipe, method=method, encoder=encoder, overrides=changes)
+        _show_origins(config, recipes.origins(found))
         return
     typer.echo(safe(to_yaml(config.model_dump()).decode()), nl=False)
     memory = config.memory

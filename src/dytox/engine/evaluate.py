@@ -101,6 +101,7 @@ class SeenImages:
         return self
 
     def add(self, key: bytes, encoding: Tensor) -> None:
+        """Keep the encoding of an image under the hash of its pixels."""
         self.encodings[key] = encoding
         self.bytes += encoding.numel() * encoding.element_size()
 
