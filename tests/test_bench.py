@@ -141,7 +141,7 @@ def test_the_command(monkeypatch):
     assert 0 < found["augmentation"]["augmentation_of_step"] < 1
     assert found["herding"]["kept"] == 20
     assert found["convolutions"]["encoder"] == "conv-tiny"
-    assert 0 < found["convolutions"]["share"]
+    assert found["convolutions"]["share"] > 0
     assert found["loading"]["ours"].keys() == {"1", "2"}
     assert sum(found["task"]["parts"].values()) == pytest.approx(1)
     assert sum(found["task"]["phases"].values()) == pytest.approx(1)

@@ -101,6 +101,7 @@ class SeenImages:
         return self
 
     def add(self, key: bytes, encoding: Tensor) -> None:
+        """Store the encoding of one image, and count its bytes."""
         self.encodings[key] = encoding
         self.bytes += encoding.numel() * encoding.element_size()
 
