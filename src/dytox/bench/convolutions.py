@@ -37,8 +37,7 @@ def bare_convolutions(encoder: nn.Module, images: Tensor) -> Callable[[], None]:
     seen = list[tuple[nn.Conv2d, Tensor, Tensor]]()
 
     def note(layer: nn.Conv2d, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        first = not seen  # images need no gradient
-        seen.append((layer, inputs[0].detach().clone().requires_grad_(not first), torch.ones_like(output)))
+        seen.append((layer, inputs[0].clone(), torch.ones_like(output)))
 
     layers = [layer for layer in encoder.modules() if isinstance(layer, nn.Conv2d)]
     handles = [layer.register_forward_hook(note) for layer in layers]
@@ -47,11 +46,13 @@ def bare_convolutions(encoder: nn.Module, images: Tensor) -> Callable[[], None]:
     for handle in handles:
         handle.remove()
 
+    @torch.no_grad()
     def compute() -> None:
-        for layer, inputs, gradient in seen:
-            wanted = [layer.weight, inputs] if inputs.requires_grad else [layer.weight]
-            torch.autograd.grad(layer(inputs), wanted, gradient)
-            with torch.inference_mode():
-                layer(inputs)
+        for place, (layer, inputs, gradient) in enumerate(seen):
+            layer(inputs)
+            shape = (None, layer.stride, layer.padding, layer.dilation, False, (0, 0), layer.groups)
+            wanted = (place > 0, True, False)  # of inputs (not of images), weights and no bias
+            torch.ops.aten.convolution_backward(gradient, inputs, layer.weight, *shape, wanted)
+            layer(inputs)
 
     return compute
