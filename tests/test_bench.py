@@ -140,12 +140,14 @@ def test_the_command(monkeypatch):
     assert found["parts"]["rows"][0]["part"] == "linear layers"
     assert 0 < found["augmentation"]["augmentation_of_step"] < 1
     assert found["herding"]["kept"] == 20
+    assert found["convolutions"]["encoder"] == "conv-tiny"
+    assert found["convolutions"]["share"] > 0
     assert found["loading"]["ours"].keys() == {"1", "2"}
     assert sum(found["task"]["parts"].values()) == pytest.approx(1)
     assert sum(found["task"]["phases"].values()) == pytest.approx(1)
-    shown = CliRunner().invoke(app, ["bench", "herding", "growth", "parts", *arguments[1:]])
+    shown = CliRunner().invoke(app, ["bench", "herding", "growth", "parts", "convolutions", *arguments[1:]])
     assert re.search(r"Herding 20 of 30 images: [\d,.]+ ±\d+% classes/s, plain form [\d,.]+ ±", shown.output)
-    assert all(words in shown.output for words in ("images of 16 px", "residual sums", "the rest"))
+    assert all(words in shown.output for words in ("images of 16 px", "residual sums", "the rest", "bare"))
 
 
 @pytest.mark.parametrize(

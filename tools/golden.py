@@ -177,7 +177,10 @@ def write_lesson(root: Path) -> None:
             "runtime.device=cpu",
         ),
     ]
-    teaching.teach(plan.make(root / "model", root / "photos", overrides=overrides), Observer())
+    teaching.teach(
+        plan.make(root / "model", root / "photos", method="dytox", encoder="none", overrides=overrides),
+        Observer(),
+    )
     try:
         teaching.teach(plan.make(root / "model", root / "spring"), Cut(4))
     except Interrupted:
@@ -189,7 +192,7 @@ def write_lesson(root: Path) -> None:
     teaching.teach(plan.make(whole, root / "spring"), Observer())
     expected(ContinualLearner.load(whole), root / "model")
     shutil.rmtree(whole)
-    (root / "model" / ".learning" / "lock").unlink(missing_ok=True)
+    (root / "model" / ".lock").unlink(missing_ok=True)
 
 
 def main(root: Path) -> None:

@@ -460,3 +460,17 @@ def test_phases_know_nothing_but_config_and_task(tiny):
     method = DyToxMethod(tiny())
     names = [[phase.name for phase in method.phases(Task(3, 6, 2))] for _ in range(2)]
     assert names[0] == names[1] == ["teacher", "expand", "train", "tidy", "memory", "finetune"]
+
+
+def test_what_belongs_to_old_tasks_may_learn_in_training(grown):
+    frozen, free = grown([2, 2]), grown([2, 2], method={"freeze_old": False})
+    for method, learns in ((frozen, False), (free, True)):
+        set_learning(method, method.learns_in_training())
+        old = [method.model.task_tokens[0], method.model.heads.tasks[0].linear.weight]
+        assert all(weight.requires_grad == learns for weight in old)
+
+
+def test_the_weight_of_the_classification_without_alpha(grown):
+    method = grown([10] * 10, method={"alpha": False, "distillation_scale": 2.0})
+    weights = {name: term.weight for name, term in method(batch_of([0, 55, 99])).items()}
+    assert weights == pytest.approx({"clf": 1.0, "kd": 1.8, "div": 0.1})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dytox.config import Config
 
 QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # silences torch's profiler
-BENCH_PARTS = ("model", "growth", "parts", "augmentation", "herding", "loading", "task")
+BENCH_PARTS = ("model", "growth", "parts", "convolutions", "augmentation", "herding", "loading", "task")
 
 PartArgument = Annotated[
     list[str] | None,
@@ -102,6 +102,7 @@ def _measures(
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """The functions that measure each part."""
     from dytox.bench import loading, suite
+    from dytox.bench.convolutions import of_convolutions
     from dytox.bench.parts import of_parts
     from dytox.bench.task import of_task
 
@@ -116,6 +117,7 @@ def _measures(
         "model": lambda: suite.of_model(full, settings, tell),
         "growth": lambda: suite.of_growth(full, settings, tell),
         "parts": lambda: of_parts(full, settings, tell),
+        "convolutions": lambda: of_convolutions(_fast(quick, full), settings, tell),
         "augmentation": lambda: loading.of_augmentation(short, settings, tell),
         "herding": lambda: suite.of_herding(settings, tell, **few),
         "loading": lambda: loading.of_loading(settings.repeats, tell, **small),
@@ -138,6 +140,15 @@ def _numbers(text: str) -> tuple[int, ...]:
     if not numbers or min(numbers) < 1 or max(numbers) > 100 or list(numbers) != sorted(set(numbers)):
         raise UserError(f"--tasks {text!r} must be rising numbers from 1 to 100, separated by commas.")
     return numbers
+
+
+def _fast(quick: bool, full: Config) -> Config:
+    """The config of the fast recipe, or of its smallest encoder, on the same device."""
+    from dytox import recipes
+
+    values = {"runtime": full.runtime.model_dump()}
+    small = {"data": {"image_size": 8}, "model": {"encoder": "conv-tiny"}} if quick else {}
+    return recipes.compose("cifar100-10-fast", values={**values, **small})
 
 
 def _configs(quick: bool, compiled: bool, device: str) -> tuple[Config, Config]:

@@ -85,6 +85,13 @@ def _augmentation(each: dict[str, Any]) -> None:
     )
 
 
+def _convolutions(found: dict[str, Any]) -> None:
+    to = console()
+    say(to, f"Training step with teacher, encoder {found['encoder']}", style="bold")
+    row = [_speed(found["step"]), _speed(found["convolutions"]), f"{found['share']:.0%}"]
+    table(to, ["img/s", "bare convolutions img/s", "of their speed"], [row])
+
+
 def _herding(each: dict[str, Any]) -> None:
     say(console(), _beside(f"Herding {each['kept']} of {each['images']:,} images", "classes/s", each))
 
@@ -121,6 +128,7 @@ _TABLES: dict[str, Callable[[dict[str, Any]], None]] = {
     "growth": _growth,
     "parts": _parts,
     "augmentation": _augmentation,
+    "convolutions": _convolutions,
     "herding": _herding,
     "loading": _loading,
     "task": _task,

@@ -50,8 +50,9 @@ def encode(lesson: Lesson, samples: Samples, phase: Training) -> Tensor | None:
 
 
 def mirrors_only(augment: AugmentConfig) -> bool:
-    """Whether training images are varied by mirroring alone, besides MixUp."""
-    return not (augment.pad or augment.resized_crop or augment.brightness or augment.randaugment)
+    """Whether training images are varied by mirroring alone; mixing encodings is not mixing images."""
+    other = (augment.pad, augment.resized_crop, augment.brightness, augment.randaugment, augment.mixup)
+    return not any(other)
 
 
 def _encoder(lesson: Lesson) -> Callable[[Tensor], Tensor]:

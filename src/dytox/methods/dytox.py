@@ -45,6 +45,8 @@ class DyToxOptions(Section):
     temperature: float = Field(1.0, gt=0)  # of the distillation
     distillation_scale: float = Field(1.0, ge=0)  # times α, the distillation's weight
     distillation_mean: Literal["logits", "images"] = "logits"  # whether it is divided by the old classes too
+    freeze_old: bool = True  # whether old tokens and classifiers stay as they are in training
+    alpha: bool = True  # whether L_clf is weighted by 1 - α; off: by 1
     divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head
     token_expansion: bool = True  # off: one token for all tasks
     independent_heads: bool = True  # off: one classifier over all embeddings
@@ -94,8 +96,8 @@ class DyToxMethod(Method):
         return phases
 
     def learns_in_training(self) -> Iterable[nn.Module | nn.Parameter]:
-        """All but what belongs to older tasks alone."""
-        return self.model.newest()
+        """All but what belongs to older tasks alone, unless that may learn too."""
+        return self.model.newest() if self.options.freeze_old else [self.model]
 
     def learns_in_finetuning(self) -> Iterator[nn.Module | nn.Parameter]:
         """All but the encoder."""
@@ -114,6 +116,8 @@ class DyToxMethod(Method):
             by_image = self.options.distillation_mean == "images"
             distilled = distillation_by_image if by_image else distillation
             terms = self.weighed(terms["clf"], distilled(mine, taught, self.options.temperature))
+            if not self.options.alpha:
+                terms["clf"] = terms["clf"].weighted(1.0)
             terms["kd"] = terms["kd"].weighted(terms["kd"].weight * self.options.distillation_scale)
         if output.divergence is not None:
             terms["div"] = self.divergence(batch, output).weighted(self.options.divergence)

@@ -151,7 +151,10 @@ def _other_parts(config: Config) -> list[str]:
     if config.model.decoder == "pool" and config.model.encoder in _NETWORKS:
         return []
     values = config.model.model_dump()
-    return [words[values[key]] for key, words in _PARTS.items() if values[key] in words]
+    found = [words[values[key]] for key, words in _PARTS.items() if values[key] in words]
+    if values["encoder"] not in ("dytox", *_PARTS["encoder"]):
+        found.append(values["encoder"])
+    return found
 
 
 def _preset(config: Config) -> str:
