@@ -78,11 +78,11 @@ def die_at_rename(number: int, *, before: bool) -> None:
     """Let this process kill itself before or after its n-th rename."""
     replace, calls = os.replace, iter(range(10**9))
 
-    def deadly(source: Any, target: Any) -> None:
+    def deadly(source: Any, target: Any, **folders: Any) -> None:
         mine = next(calls) == number
         if mine and before:
             os.kill(os.getpid(), signal.SIGKILL)
-        replace(source, target)
+        replace(source, target, **folders)
         if mine:
             os.kill(os.getpid(), signal.SIGKILL)
 

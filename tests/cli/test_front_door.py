@@ -110,7 +110,7 @@ def test_the_nearest_name_is_suggested(dytox: Program, arguments: list[str], wor
     ("words", "expected"),
     [
         ("dytox lea", ["learn"]),
-        ("dytox train cifar100-b50-1", ["cifar100-b50-10"]),
+        ("dytox train cifar100-b50-1", ["cifar100-b50-10", "cifar100-b50-10-fast"]),
         ("dytox show digits --method dytox-plus-p", ["dytox-plus-plus"]),
         ("dytox show digits --method dytox+", ["dytox+", "dytox++"]),
         ("dytox paper imagenet1", ["imagenet100", "imagenet1000"]),

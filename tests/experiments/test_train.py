@@ -23,7 +23,7 @@ Tiny = Callable[..., Config]
 Result = Callable[[Path], dict[str, Any]]
 
 METRICS = [
-    *("format", "method", "dataset", "seed", "order", "steps", "accuracy_matrix"),
+    *("format", "method", "dataset", "seed", "order", "flipped", "steps", "accuracy_matrix"),
     *("avg_top1", "last_top1", "avg_top5", "last_top5"),
     *("forgetting", "forgetting_per_task", "backward_transfer", "seconds"),
 ]

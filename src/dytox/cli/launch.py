@@ -21,7 +21,7 @@ AGAIN = "the same command continues it"
 LAUNCHED = (
     "DYTOX_LAUNCHED"  # in the environment of processes that `launch` started: the number of its process
 )
-GRACE = 10.0  # seconds in which a process whose parent has died may stop by itself
+PR_SET_PDEATHSIG = 1  # of prctl: the signal that a process gets when its parent has died
 
 
 def is_worker() -> bool:
@@ -45,24 +45,25 @@ def hand_over(error: Exception, sentence: str) -> bool:
 
 
 def end_with_parent() -> None:
-    """Let this process end soon after the process that started it, even if that one was killed.
+    """Let this process end with the process that started it, even if that one was killed.
 
-    For processes of torchrun alone: nobody else would end them, and they would wait for each other.
+    For processes of torchrun alone: nobody else would end them, and they would wait for each other. On Linux
+    the kernel does it, because a thread here could wait for the interpreter for ever: gloo may hold it while
+    it waits for another thread.
     """
-    if is_worker():
-        parent = int(os.environ.get(LAUNCHED) or os.getppid())
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if not is_worker():
+        return
+    parent = int(os.environ.get(LAUNCHED) or os.getppid())
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
-    if hasattr(
-        signal, "setitimer"
-    ):  # the kernel ends it even where a thread never gives the interpreter back
-        signal.setitimer(signal.ITIMER_REAL, GRACE)
-    os.kill(os.getpid(), signal.SIGTERM)  # a run writes a checkpoint if the other processes still take part
-    time.sleep(GRACE)
     os._exit(1)
 
 
