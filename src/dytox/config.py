@@ -98,13 +98,13 @@ class ModelConfig(Section):
     """
 
     encoder: str = (
-        "dytox"  # dytox (SABs) | conv-tiny | conv-small | conv-medium | hybrid | resnet8 | resnet18 |
+        # dytox (SABs) | conv-tiny | conv-small | conv-medium | hybrid | resnet8 | resnet18 | resnet32 |
+        "dytox"  # efficientnet-lite0 | efficientnet-lite1 | efficientnet-lite2 | vit | hf | own (your module)
     )
-    # resnet32 | vit | own (your module)
     decoder: Literal["tab", "tab-per-task", "film", "adapters", "pool"] = (
         "tab"  # from tokens to an embedding for each task; pool: one feature vector, without task tokens
     )
-    weights: str | None = None  # the safetensors file of a pretrained ViT (encoder vit); null: none
+    weights: str | None = None  # encoder vit: its safetensors file; hf: hf:REPO or a folder; null: none
     frozen: bool = False  # whether a pretrained encoder stays as it is
     architecture: dict[str, Any] | None = None  # of encoder hf, as its config.json says it
     input_size: int | None = Field(None, gt=0, le=4096)  # side to which the network resizes images; null: not
@@ -134,8 +134,11 @@ class LossConfig(Section):
     label_smoothing: float = Field(
         0.0, ge=0, lt=1
     )  # share of the target that is spread over all classes seen
-    prior: float = Field(0.0, ge=0)  # softmax, in training: this times log(share of the class's images) is
-    # added to each logit, so that frequent classes are not preferred (balanced softmax); 0: off
+    prior: float = Field(
+        # balanced softmax, in training: this times log(share of the class's images) is added to each logit,
+        0.0,  # so that frequent classes are not preferred; 0: off
+        ge=0,
+    )
 
     @model_validator(mode="after")
     def _prior_needs_softmax(self) -> LossConfig:
@@ -192,11 +195,12 @@ class PhaseConfig(Section):
         None, gt=0, lt=1
     )  # decay of a moving average that replaces the weights at the end
     cache_views: int | None = Field(
-        None, gt=0
-    )  # augmented views of each image whose encoding is computed once
-    # and cached, for phases with a frozen encoder; null: every epoch encodes views of its own
+        # for a phase with a frozen encoder: so many augmented views of each image are encoded once and
+        None,  # cached, and the epochs take them in turn; null: cached only if mirroring alone varies images
+        gt=0,
+    )
     optimizer: OptimizerConfig = OptimizerConfig()
-    encoder: EncoderPhaseConfig | None = None  # null: the encoder learns as everything else does
+    encoder: EncoderPhaseConfig | None = None  # lr and optimiser of the encoder; null: those of the phase
     schedule: ScheduleConfig = ScheduleConfig()
 
     @property
@@ -251,7 +255,7 @@ class Preset(Section):
 
 
 class RuntimeConfig(Section):
-    """Where and how the run is computed; only the precision changes the result."""
+    """Where and how the run is computed; of these, a resumed run must keep only the precision."""
 
     device: str = "auto"  # auto | cpu | cuda | cuda:0 | mps
     precision: Literal["fp64", "fp32", "bf16", "fp16"] = "fp32"  # bf16, fp16: mixed, the weights stay fp32

@@ -35,16 +35,16 @@ def test_the_example_is_short():
 
 
 def test_the_example_learns_with_its_teacher_on_either_network(example, tiny, made, tmp_path):
-    for network in ("transformer", "resnet8"):
+    for encoder, decoder in (("dytox", "tab"), ("resnet8", "pool")):
         options = {"temperature": 4.0}
-        learner = ContinualLearner(tiny(example, model={"network": network}, method=options))
+        learner = ContinualLearner(tiny(example, model={"encoder": encoder, "decoder": decoder}, method=options))
         for first in (0, 2):
             samples = made(first, first + 2)
             learner.learn(samples.images, samples.labels)
         assert learner.method.options.temperature == 4.0
         assert len(learner.memory) == 12
-        learner.save(tmp_path / network)
-        again = ContinualLearner.load(tmp_path / network, method=example)
+        learner.save(tmp_path / encoder)
+        again = ContinualLearner.load(tmp_path / encoder, method=example)
         images = made(0, 4).images
         assert torch.equal(again.scores(images), learner.scores(images))
 

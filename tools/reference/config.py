@@ -8,7 +8,7 @@ import io
 import json
 import re
 import tokenize
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -41,12 +41,18 @@ def page() -> list[str]:
 
 
 def _section(section: BaseModel, prefix: str) -> list[str]:
-    """Return the keys of a section, then the sections in it."""
+    """Return the keys of a section, then the sections in it, also those that are null by default."""
     values = {name: getattr(section, name) for name in type(section).model_fields}
     inner = {name: value for name, value in values.items() if isinstance(value, BaseModel)}
+    optional = {
+        name: kind()
+        for name, field in type(section).model_fields.items()
+        for kind in get_args(field.annotation)
+        if values[name] is None and isinstance(kind, type) and issubclass(kind, BaseModel)
+    }
     lines = [f"## {prefix.rstrip('.')}", "", inspect.getdoc(type(section)) or "", ""] if prefix else []
     lines += [*_table(section, prefix), ""] if len(inner) < len(values) else []
-    for name, value in inner.items():
+    for name, value in (inner | optional).items():
         lines += _section(value, f"{prefix}{name}.")
     return lines
 
@@ -104,6 +110,7 @@ def _own_notes(section: type[BaseModel]) -> dict[str, tuple[str, str]]:
 
 def _kind(annotation: ast.expr) -> str:
     text = re.sub(r"Annotated\[(\w+), .*?\)\]", r"\1", ast.unparse(annotation))
+    text = re.sub(r"\w+Config\b", "section", text)
     names = re.compile(r"Literal\[([^\]]*)\]")
     return names.sub(lambda found: found[1].replace("'", "`").replace(", ", " | "), text).replace(
         "None", "null"

@@ -75,7 +75,8 @@ def forget(
 ) -> None:
     """Remove classes from a model: their outputs and their images.
 
-    The scores of all other classes stay exactly as they are.
+    With trained methods the other logits do not change; a computed classifier is computed again without the
+    class.
 
     Example: dytox forget flowers/ tulip
     """

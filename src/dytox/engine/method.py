@@ -179,7 +179,10 @@ class Method(nn.Module):
             self.model.expand(lesson.task.new)
 
     def forget(self, places: Collection[int]) -> None:
-        """Remove classes, by their places; all other logits keep every bit."""
+        """Remove classes, by their places among those seen.
+
+        With trained methods the other logits do not change; a computed classifier is computed again.
+        """
         own = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
         if own or any(part.state_dict() for part in self.children() if part is not self.model):
             raise UserError(f"{self.name} cannot forget a class: it knows classes by more than its outputs.")

@@ -100,8 +100,8 @@ class ContinualModel(nn.Module):
     """A network that grows by one task at a time, and that can forget classes.
 
     A subclass implements `forward` and `grow`, and `erase` if it can forget. Forgetting a class sets its
-    weights to zero and takes its place out of the index of live outputs. The weights keep their shape: matrix
-    products of another shape round differently, and so the other logits keep every bit.
+    weights to zero and takes its place out of the index of live outputs. Shapes are kept because products of
+    another shape would round differently; this way the other logits do not change at all.
     """
 
     live: Tensor  # the places of the live classes among all outputs; empty if all outputs are live
@@ -182,7 +182,7 @@ class ContinualModel(nn.Module):
         self.to(device=like.device, dtype=like.dtype)
 
     def forget(self, places: Collection[int]) -> None:
-        """Forget classes, by their places among the live ones; the other logits keep every bit."""
+        """Forget classes, by their places among the live ones; the other logits do not change."""
         live, ends = self._live(), list(accumulate(self.increments))
         left = [
             size - sum(end - size <= place < end for place in {*places})
