@@ -37,7 +37,9 @@ def test_the_example_is_short():
 def test_the_example_learns_with_its_teacher_on_either_network(example, tiny, made, tmp_path):
     for encoder, decoder in (("dytox", "tab"), ("resnet8", "pool")):
         options = {"temperature": 4.0}
-        learner = ContinualLearner(tiny(example, model={"encoder": encoder, "decoder": decoder}, method=options))
+        learner = ContinualLearner(
+            tiny(example, model={"encoder": encoder, "decoder": decoder}, method=options)
+        )
         for first in (0, 2):
             samples = made(first, first + 2)
             learner.learn(samples.images, samples.labels)
