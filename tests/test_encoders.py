@@ -253,7 +253,7 @@ def test_any_module_may_be_the_encoder(
     loaded = ContinualLearner.load(tmp_path, encoder=Convolutions(form))
     images = made(0, 4).images
     assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))
-    with pytest.raises(UserError, match=r"its encoder is a module of your own: give it"):
+    with pytest.raises(UserError, match=r"its encoder is a custom module, which is not saved: pass it"):
         ContinualLearner.load(tmp_path)
 
 

@@ -248,7 +248,7 @@ class Preset(Section):
 
     base: str = "transformer"  # transformer | resnet: whose values it starts from
     config: dict[str, Any] = {}  # at every scale
-    scales: dict[str, dict[str, Any]] = {}  # by the scale of the scenario: demo, short, paper
+    scales: dict[str, dict[str, Any]] = {}  # by the scale of the scenario: demo, short, paper, fast
     large: dict[str, Any] = {}  # for images as large as ImageNet's
     tuned: dict[str, Any] = {}  # our own values instead of the paper's
     always: dict[str, Any] = {}  # whatever the scenario says

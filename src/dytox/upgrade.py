@@ -1,8 +1,14 @@
 """What older versions saved is read for ever: the format number, and a step from each format to the next.
 
-One number, `current()`, stands in every model directory, checkpoint and run directory. Whatever is read is
-taken step by step from its own format to the current one before anything else looks at it; nothing on the
-disk changes until it is saved again. CONTRIBUTING.md says how to add a step.
+One number, `current()`, stands in every model directory, checkpoint and run directory. When they are read,
+these go step by step from their own format to the current one, before anything else uses them:
+
+- configs, of models and of runs; keys of recipes and of `--set`;
+- the description, the structure and the weights of a model;
+- the state and the tensors of a checkpoint.
+
+A model's memory and history, and the log and the metrics of a run, have never changed their format. Nothing
+on the disk changes until it is saved again. CONTRIBUTING.md says how to add a step.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ class FormatStep:
     keys: renames and removes config keys in place, with `take` and `put`. It is also given recipes and
         `--set`, which hold a few keys only, of the old or of the new format: it leaves the new ones alone.
     added: config keys, by their full names, that are new and whose default is not what the old code did,
-        with the value that it behaved by. Not used for recipes.
+        with the value that reproduces the old behaviour. Not used for recipes.
     network: (config of the old format, structure, tensors of the method) -> structure and tensors.
     description: changes the rest of a model's description in place.
     checkpoint: (state, tensors) -> state and tensors, of the rest of a checkpoint. Its tensors are named
@@ -99,17 +105,22 @@ def _name_optimizer_parts(state: Values, tensors: Tensors) -> tuple[Values, Tens
 
 
 def _encoder_of_every_network(values: Values) -> None:
-    """In format 1 `model.network` named a ResNet in the place of the transformer's encoder and decoder."""
+    """`model.network`, of format 1, becomes `model.encoder` and `model.decoder`.
+
+    - transformer: both keep their values.
+    - a ResNet: it is the encoder, and the decoder is pool.
+    """
     network = take(values, "model.network")
     if network is not MISSING and network != "transformer":
         values["model"] |= {"encoder": network, "decoder": "pool"}
 
 
 def _live_outputs(config: Values, structure: Values, tensors: Tensors) -> tuple[Values, Tensors]:
-    """Format 1 took the rows of forgotten classes out, and listed as `slots` where they had been.
+    """Translate the networks of a method, model and teacher, from format 1.
 
-    Without the slots its networks are as if the forgotten classes had never been: every task that is left has
-    as many outputs as classes. The encoder of a network with pooled features was its `backbone`.
+    - `slots`, the places of forgotten classes, is removed. Format 1 had removed their rows already, so that
+      every task has as many outputs as classes.
+    - The weights `backbone.*` of a network with pooled features become `encoder.*`.
     """
     for network in filter(None, (structure["model"], structure["teacher"])):
         network.pop("slots", None)
@@ -123,12 +134,20 @@ def _live_outputs(config: Values, structure: Values, tensors: Tensors) -> tuple[
 
 
 def _tasks_of_the_network(description: Values) -> None:
-    """Format 1 listed the tasks twice; only joint's network, learned anew at each task, had one for all."""
+    """Give the network the tasks that the description lists.
+
+    - Most networks of format 1 list the same tasks.
+    - The network of `joint`, built anew at each task, lists all classes as one task.
+    """
     _group(description["structure"]["model"], description["increments"])
 
 
 def _tasks_of_a_run(state: Values, tensors: Tensors) -> tuple[Values, Tensors]:
-    """As in a model; of joint's tasks the figures of the tasks before are left."""
+    """Translate a checkpoint from format 1.
+
+    - The network of `joint` gets its tasks from the classes seen in each finished step of the run.
+    - The optimiser's parts get their names.
+    """
     network = state["structure"]["model"]
     seen = [0, *(step["classes_seen"] for step in state.get("steps", [])), sum(network["increments"])]
     tasks = [after - before for before, after in pairwise(seen) if after > before]
@@ -138,7 +157,7 @@ def _tasks_of_a_run(state: Values, tensors: Tensors) -> tuple[Values, Tensors]:
 
 
 def _group(network: Values, tasks: list[int]) -> None:
-    """The outputs of one expansion as several tasks."""
+    """Divide the outputs of a network into these tasks."""
     if network["increments"] != tasks:
         network |= {"sizes": network["increments"], "forgotten": [], "increments": tasks}
 
@@ -146,7 +165,6 @@ def _group(network: Values, tasks: list[int]) -> None:
 STEPS: list[FormatStep] = [
     FormatStep(  # from format 1 to 2
         keys=_encoder_of_every_network,
-        added={"model.weights": None},
         network=_live_outputs,
         description=_tasks_of_the_network,
         checkpoint=_tasks_of_a_run,

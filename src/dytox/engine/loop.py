@@ -155,9 +155,9 @@ def finite_sums(lesson: Lesson, phase: Training, sums: Sums) -> dict[str, float]
     if bad_step is not None:
         position = replace(lesson.position, step=bad_step)
         raise Diverged(
-            f"The loss is not a number at step {bad_step + 1} of epoch {lesson.position.epoch + 1} of phase "
-            f"{phase.name!r} of task {lesson.task.index + 1}: the last good state is kept, but begin a "
-            f"new run with a smaller learning rate than {phase.config.effective_lr:g}.",
+            f"The loss is NaN or infinite at step {bad_step + 1} of epoch {lesson.position.epoch + 1} of "
+            f"phase {phase.name!r} of task {lesson.task.index + 1}: start a new run with a learning rate "
+            f"below {phase.config.effective_lr:g} (the state before this epoch is kept).",
             position,
         )
     return totals

@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def is_done(self) -> bool:
-        """Whether the model has learned just these images."""
+        """Whether nothing is left to learn: the last lesson had the same images, or none of these is new."""
         history = self.learner.history
         same = bool(history) and history[-1].get("fingerprint") == self.fingerprint
         return same or not len(self.learned)
@@ -110,10 +110,10 @@ def make(
 def default(
     found: ImageFolder, held_out: float, recipe: str | None, encoder: str | None, *, frozen: bool
 ) -> tuple[str | None, str, str]:
-    """The encoder, the method and the reason for them, where nobody chose a method.
+    """The encoder and the method of a new model if the user chose no method, and a sentence that says why.
 
-    On photos a pretrained encoder with a classifier that is computed wins over all that learns from scratch;
-    below ten images a class the nearest mean is as good as ridge regression, and cannot go wrong.
+    On photos a pretrained encoder with a computed classifier is more accurate than training from scratch.
+    Below ten images a class the nearest class mean is as accurate as ridge regression, and simpler.
     """
     if encoder == NONE or not frozen or (recipe is not None and encoder is None):
         return encoder, "dytox", ""
@@ -126,7 +126,7 @@ def default(
 
 
 def model_state(path: Path) -> str | None:
-    """Another for every state of a model directory; None where there is none."""
+    """A checksum that differs for every state of a model directory; None if there is no model."""
     config = path / "config.json"
     return hashlib.sha256(files.read(config)).hexdigest() if config.exists() else None
 
@@ -181,5 +181,5 @@ def changed(learner: ContinualLearner, overrides: Sequence[str]) -> ContinualLea
                 f"The section {section} of a model's config cannot change any more: make a new model."
             )
     learner.config = learner.method.config = config
-    learner.method = placed(learner.method, config)  # as a lesson that goes on after a cut finds it
+    learner.method = placed(learner.method, config)  # as when an interrupted lesson is resumed
     return learner

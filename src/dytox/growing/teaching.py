@@ -52,7 +52,7 @@ def forget(path: Path, names: Sequence[str], *, method: str | None = None) -> tu
 
     A custom method must be named, as `ContinualLearner.load` asks for.
     """
-    ContinualLearner.load(path, method=method)  # or there is nothing to lock
+    ContinualLearner.load(path, method=method)  # raises if it is no model, before a lock file is made
     with locked(path):
         learner = ContinualLearner.load(path, method=method)
         before = len(learner.memory) + len(learner.held_out)

@@ -28,7 +28,9 @@ def config_of(saved: SavedModel, trusted: str | None = None, encoder: nn.Module 
     name = config.method.name
     confirm(name, [trusted], where="it", option="--method")
     if config.model.encoder == "own" and encoder is None:
-        raise UserError("its encoder is a module of your own: give it, as in load(path, encoder=module)")
+        raise UserError(
+            "its encoder is a custom module, which is not saved: pass it, as in load(path, encoder=module)"
+        )
     _check_description(about)
     _check_weights(config, about["structure"], saved.model, encoder)
     _check_memory(saved.memory or {}, config.data, len(about["classes"]))

@@ -1,7 +1,7 @@
 """Checkpoints of what a learner is learning, for runs and for `dytox learn` alike.
 
-A checkpoint names its origin: the config that decides the result, what is learned (by checksums), and the
-package's version and number of threads that wrote it. To go on from it:
+A checkpoint names its origin: the config that decides the result, what is learned (by checksums and
+counts), and the version of the package and the number of threads that wrote it. To go on from it:
 
 - another config or other images are refused (`OtherOrigin`): a run ends there, `dytox learn` drops the
   checkpoint and says so;
@@ -47,7 +47,7 @@ class Origin:
     """What a checkpoint belongs to, and what wrote it."""
 
     config: dict[str, Any]  # `Config.decisive`
-    learned: dict[str, Any]  # checksums, by what they are of
+    learned: dict[str, Any]  # checksums and counts, by the name of what they describe
     version: str
     threads: int | None  # None: not recorded, in checkpoints of format 1
 
@@ -108,7 +108,12 @@ class Keeper(Observer):
         what: str,
         more: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
-        """`learned`: see `Origin`; `what`: as messages call it; `more`: what else each checkpoint holds."""
+        """Keep checkpoints of what `learner` learns.
+
+        learned: checksums and counts of what is learned (`Origin.learned`).
+        what: the run or lesson, as messages name it.
+        more: returns further values to save in each checkpoint.
+        """
         self.checkpoints, self.learner, self.what, self.more = checkpoints, learner, what, more
         self.origin = Origin.now(learner.config, learned)
 
@@ -123,7 +128,11 @@ class Keeper(Observer):
     def restore(
         self, checkpoint: Checkpoint, notice: Callable[[str], None], threads: int | None = None
     ) -> State:
-        """Put the learner where the checkpoint is; `threads` stands in where it does not say their number."""
+        """Restore the learner from a checkpoint, and return where the lesson stands.
+
+        notice: called with each sentence that the user should read.
+        threads: used if the checkpoint does not record the number of threads (format 1).
+        """
         content = {"threads": threads, **checkpoint.state["origin"]}
         notices = self.origin.compare(Origin.from_json(content), self.what)
         for sentence in [*checkpoint.skipped, *notices]:

@@ -44,7 +44,9 @@ class DyToxOptions(Section):
     distillation: bool = True  # by the model as it was before the task
     temperature: float = Field(1.0, gt=0)  # of the distillation
     distillation_scale: float = Field(1.0, ge=0)  # times α, the distillation's weight
-    distillation_mean: Literal["logits", "images"] = "logits"  # whether it is divided by the old classes too
+    distillation_mean: Literal["logits", "images"] = (
+        "logits"  # the mean over images and old classes, or over images
+    )
     freeze_old: bool = True  # whether old tokens and classifiers stay as they are in training
     alpha: bool = True  # whether L_clf is weighted by 1 - α; off: by 1
     divergence: float = Field(0.1, ge=0)  # λ, the weight of the divergence loss; 0: no divergence head

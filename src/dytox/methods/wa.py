@@ -78,7 +78,7 @@ class WA(Method):
 
     @torch.no_grad()
     def after_update(self, moment: Moment) -> None:
-        """Keep weights non-negative, as features are: then the norm of a row bounds its logits."""
+        """Set negative weights to zero: with features ≥ 0, rows of larger norm then give larger logits."""
         for rows in self.model.head.linears():
             rows.weight.clamp_(min=0.0)
 

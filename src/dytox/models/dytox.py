@@ -66,7 +66,7 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
         self.task_tokens = nn.ParameterList()  # θ_i, each (1, dim)
         self.heads: TokenHeads = IndependentHeads(self.dim) if independent_heads else SingleHead(self.dim)
         self.divergence_head: TaskHead | None = None
-        self.drop_rates = torch.linspace(0, drop_path, depth + 1)  # the SABs', then the TAB's
+        self.drop_rates = torch.linspace(0, drop_path, depth + 1)  # of each SAB, then of the TAB
 
     def grow(self, classes: int) -> None:
         """Add a token, a classifier and, from the second task on, a divergence classifier."""
@@ -123,9 +123,9 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
         return tokens, self.tab.prepare(tokens)
 
     def forward(self, images: Tensor, draws: Mapping[str, Tensor] | None = None) -> Output:
-        """Normalised images (batch, 3, height, width) as logits of all classes seen, and embeddings.
+        """Compute logits of all classes seen, and embeddings, of normalised images (batch, 3, height, width).
 
-        `draws`, from `draw`, are what DropPath keeps in training; without them it keeps all.
+        `draws`, from `draw`, say which branches DropPath keeps in training; without them all are kept.
         """
         draws = draws or {}
         patches = self.encoder(images, draws.get("sab_keep")).tokens  # x_L (batch, patches, dim)
@@ -142,7 +142,10 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
         return self.tab.attention(self.tokens(), self.encoder(images).tokens)
 
     def draw(self, generator: torch.Generator, batch: int) -> dict[str, Tensor]:
-        """DropPath: for each image, block and branch; in the TAB for each task too, as one by one."""
+        """Draw DropPath for each image, block and branch; in the TAB also for each task.
+
+        That is as if the tasks passed through the TAB one by one.
+        """
         if not self.drop_rates.any():
             return {}
         depth, tasks = len(self.drop_rates) - 1, len(self.task_tokens)
@@ -160,7 +163,9 @@ class DyTox(ContinualModel, Cached[tuple[Tensor, Queries | None]]):
         super().rebuild(structure)
         if not structure["divergence"]:
             self.drop_divergence_head()
-        tokens = structure.get("tokens", len(self.task_tokens))  # one head: may be more than tasks
+        tokens = structure.get(
+            "tokens", len(self.task_tokens)
+        )  # a single head may have more tokens than tasks
         if type(tokens) is not int or not len(self.task_tokens) <= tokens <= MOST_TOKENS:
             raise ValueError("its task tokens do not fit its tasks")
         while len(self.task_tokens) < tokens:

@@ -1,4 +1,4 @@
-"""The encoders that `model.encoder` names. Adding one is one entry in `ENCODERS`."""
+"""The encoders that `model.encoder` can name, in the table `ENCODERS`, and how their weights are loaded."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ class Entry:
 
 
 def build_encoder(config: Config, *, pretrained: bool = True) -> Encoder:
-    """The encoder of a config, with the weights of the file `model.weights` unless they come from elsewhere.
+    """Build the encoder of a config.
 
-    Raises if it is to be frozen and has no weights: it would stay random for ever.
+    Pretrained weights are those that `model.weights` names, or those that the encoder's name stands for. They
+    are not read if `pretrained` is false, or if the weights of a saved model are loaded afterwards. A frozen
+    encoder without pretrained weights is refused, because it would stay random.
     """
     model, entry = config.model, entry_of(config.model)
     encoder = entry.build(config)
@@ -180,7 +182,9 @@ def _own(config: Config) -> Encoder:
 def own_encoder(module: nn.Module | None, config: Config) -> OwnEncoder:
     """A user's module as an encoder of this config."""
     if module is None:
-        raise UserError("its encoder is a module of your own: give it, as in load(path, encoder=module)")
+        raise UserError(
+            "its encoder is a custom module, which is not saved: pass it, as in load(path, encoder=module)"
+        )
     encoder = OwnEncoder(module, config.model.dim)
     dim = encoder.measure(_size(config, patches=False))
     if dim != config.model.dim:

@@ -68,8 +68,8 @@ def compose(
 ) -> Config:
     """The config of a recipe with a method, then `key=value` overrides, then nested values.
 
-    `encoder` is a pretrained one: a name, `hf:REPO`, a folder or a file; "none" is none. It stays as it is
-    unless `frozen` is false.
+    `encoder` is a pretrained one: a name, `hf:REPO`, a folder or a file; None or "none" leaves the recipe's
+    encoder. A pretrained encoder is frozen unless `frozen` is false.
     """
     from dytox.checking import merge, validate
     from dytox.config import Config

@@ -61,9 +61,9 @@ def find(encoder: str) -> Asked:
 
 
 def chosen(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The encoder that the layers of a config name, and what it asks for beyond them.
+    """The pretrained encoder that a config names, and the values that it asks for; "" and {} without one.
 
-    `said` is a whole config merged from them; an encoder is frozen unless it says otherwise.
+    `said` is the merged values of all layers; the encoder is frozen unless they set `model.frozen` to false.
     """
     model, data = said.get("model"), said.get("data")
     asked = by_name(model.get("encoder")) if isinstance(model, Mapping) else None
